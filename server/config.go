@@ -72,6 +72,10 @@ type Config struct {
 	// lines are one thing each that is wrong. nil: it answers 404.
 	Reload func(ctx context.Context, by string) error
 
+	// Changes answers /v1/changes: up to n of the changes that were made to the node, as a
+	// document that encodes as JSON. nil: it answers 404.
+	Changes func(n int) any
+
 	// ListFiles is what /v1/info shows of files with allow and deny lists; see
 	// [Server.SetLists]. nil: there are none.
 	ListFiles func() []ListFileInfo

@@ -136,7 +136,7 @@ func (s *Server) newAdmin() *admin.Front {
 		HashKey: func(value string) string { return s.decide.Snapshot().Settings().Engine.HashKey(value) },
 		Batch:   s.decide.Batch, MaxBatchBytes: decide.MaxBatchBytes,
 		Operator: func() guard.Operator { return guard.Operator{Token: s.config().AdminToken} },
-		Top:      s.top, Explain: explainer{s},
+		Top:      s.top, Explain: explainer{s}, Changes: now.Changes,
 	}
 	if now.Overrides != nil { // a nil one in an interface of another type would not be nil
 		c.Overrides = now.Overrides

@@ -73,13 +73,13 @@ rules:
 func TestBatchKnowsListsAndBans(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "-c", writeFile(t, "c.yaml", "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nallow: [192.0.2.7]\ndeny: [192.0.2.8]\nrules: [{name: r, key: ip, rate: 1/h, strict: true}, {name: s, key: [path, ip], rate: 1/h}]\n"))
-	if code, _, stderr := command(t, nil, "ban", "192.0.2.9", "--admin", p.admin); code != 0 {
+	if code, _, stderr := command(t, nil, "ban", "198.51.100.9", "--admin", p.admin); code != 0 {
 		t.Fatal(stderr)
 	}
 	for _, c := range []struct{ rule, key, want string }{
 		{"r", `"192.0.2.7"`, `"allowed":true,"remaining":null,"retry_after":0,"stage":"list"`},
 		{"r", `"192.0.2.8"`, `"allowed":false,"remaining":null,"retry_after":0,"stage":"list"`},
-		{"r", `"192.0.2.9"`, `"allowed":false,"remaining":0,"retry_after":35\d\d\.\d+,"stage":"ban"`},
+		{"r", `"198.51.100.9"`, `"allowed":false,"remaining":0,"retry_after":35\d\d\.\d+,"stage":"ban"`},
 		{"s", `"/","192.0.2.8"`, `"allowed":false,"remaining":null,"retry_after":0,"stage":"list"`},
 		{"r", `"192.0.2.10"`, `"allowed":true,.*`},
 	} {

@@ -55,6 +55,7 @@ type commands struct {
 	Top      topCmd      `cmd:"" help:"Show the top clients across all nodes."`
 	Explain  explainCmd  `cmd:"" help:"Show what the next request of a client would get, and why, as in: fastlimit explain 192.0.2.7 --url https://example.com/login."`
 	Reset    resetCmd    `cmd:"" help:"Empty the bucket of a client, who may use its whole burst again, as in: fastlimit reset per-ip 192.0.2.7."`
+	Changes  changesCmd  `cmd:"" help:"Show who has changed what on a running node, the latest first."`
 	Override overrideCmd `cmd:"" help:"Give clients another limit on running nodes, for a while."`
 	Bans     bansCmd     `cmd:"" help:"Show who is banned on a running node, and for how much longer."`
 	Ban      banCmd      `cmd:"" help:"Ban addresses or prefixes on a running node, as in: fastlimit ban 192.0.2.0/24 --for 1h --reason scraper."`

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/ban/feed"
+	"github.com/fastlimit/fastlimit/internal/audit"
 	"github.com/fastlimit/fastlimit/internal/bans"
 	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/internal/metrics"
@@ -54,6 +55,8 @@ type node struct {
 // newNode builds a node, each part from those above it. It opens the store and
 // starts the cluster, but listens nowhere; close it after use.
 func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *logSink, sys *system) (_ *node, err error) {
+	journal := new(audit.Journal)
+	log = slog.New(journal.Handler(log.Handler()))
 	n := &node{cfg: cfg, log: log, sys: sys}
 	n.reloads.note(time.Now(), nil)
 	defer func() {
@@ -77,6 +80,7 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 	}
 	sc := cfg.Server
 	sc.Limiter, sc.Logger, sc.LostLogs = n.limiter, log, sink.lost.Load
+	sc.Changes = func(n int) any { return journal.Last(n) }
 	sc.Version, sc.GoMemory = version().version, &n.memory
 	sc.Reload = func(ctx context.Context, by string) error { return n.reload(ctx, "admin "+by) }
 	sc.Collectors = append(sc.Collectors, metrics.Reloads(n.reloads.stats))

@@ -64,9 +64,10 @@ var layers = []struct {
 	{"internal/statefile", nil, "a file that is whole at any moment, whatever is in it"},
 	{"internal/operator", nil, "how operators call, whatever they change"},
 	{"internal/bans", []string{".", "policy", "internal/operator"}, "what operators see of bans and ban themselves, whoever answers requests"},
+	{"internal/audit", nil, "reads lines of a log"},
 	{"internal/explain", []string{".", "policy", "internal/operator"}, "asks a policy, whoever wants to know"},
 	{"internal/overrides", []string{".", "policy", "bucket/registry", "internal/operator"}, "what operators set, whichever store keeps it and whoever answers requests"},
-	{"internal/metrics", []string{"internal/prom", "internal/bans", "internal/overrides", "internal/explain", "internal/lists", "internal/statefile", "bucket/redisstore", "bucket/pgstore", "bucket/remote", "sync/..."}, "so that neither store nor cluster knows of Prometheus, nor the server of either"},
+	{"internal/metrics", []string{"internal/prom", "internal/bans", "internal/overrides", "internal/audit", "internal/explain", "internal/lists", "internal/statefile", "bucket/redisstore", "bucket/pgstore", "bucket/remote", "sync/..."}, "so that neither store nor cluster knows of Prometheus, nor the server of either"},
 	{"internal/replay", []string{".", "policy", "bucket"}, "judges logs, and asks buckets for nothing but the names of algorithms; needs no server"},
 	{"internal/suggest", []string{".", "policy", "bucket", "internal/replay"}, "reads logs as replay does, and counts by the arithmetic of buckets"},
 	{"toptalkers", []string{"sketch"}, "ranks what tables count: no network, no server"},
@@ -116,7 +117,7 @@ var layers = []struct {
 	{"bench/banbench", []string{"internal/testkit/netns", "bench/..."}, "floods servers, in a network of its own"},
 	{"bench/command", []string{".", "internal/cli", "bench/..."}, "flags of the benchmarks"},
 	{"bench", []string{"bench/command"}, "a main package, which nobody can import"},
-	{"cmd/fastlimit", []string{".", "ban/feed", "ban/nft", "policy", "toptalkers", "server", "bucket", "bucket/remote", "bucket/redisstore", "bucket/pgstore", "bucket/registry", "sync/gossip", "internal/cli", "internal/config", "internal/metrics", "internal/bans", "internal/overrides", "internal/explain", "internal/lists", "internal/statefile", "internal/migrate/...", "internal/replay", "internal/screen", "internal/suggest", "internal/top"}, "flags, files, signals and wiring"},
+	{"cmd/fastlimit", []string{".", "ban/feed", "ban/nft", "policy", "toptalkers", "server", "bucket", "bucket/remote", "bucket/redisstore", "bucket/pgstore", "bucket/registry", "sync/gossip", "internal/cli", "internal/config", "internal/metrics", "internal/bans", "internal/overrides", "internal/audit", "internal/explain", "internal/lists", "internal/statefile", "internal/migrate/...", "internal/replay", "internal/screen", "internal/suggest", "internal/top"}, "flags, files, signals and wiring"},
 }
 
 // basics know nothing of this module, and everybody may import them.
@@ -152,7 +153,7 @@ func TestLayers(t *testing.T) {
 // a tree that ends in "/...", its own tree. Test kits are not listed: nothing imports them but tests.
 var order = [][]string{
 	{
-		"internal/field", "internal/ascii", "internal/heap", "internal/filestat", "internal/chain", "internal/frames", "internal/machine", "internal/statefile", "internal/marks", "internal/safetext", "internal/keytext", "internal/nat64", "internal/bytesize", "internal/span", "internal/prom", "internal/screen", "internal/migrate/nginxconf", "internal/house/check", "internal/house/mutants",
+		"internal/field", "internal/ascii", "internal/heap", "internal/filestat", "internal/chain", "internal/frames", "internal/machine", "internal/statefile", "internal/audit", "internal/marks", "internal/safetext", "internal/keytext", "internal/nat64", "internal/bytesize", "internal/span", "internal/prom", "internal/screen", "internal/migrate/nginxconf", "internal/house/check", "internal/house/mutants",
 		"bench/defaults", "bench/reference", "bench/proc", "bench/load", "bench/report",
 	},
 	{"sketch", "internal/cli", "internal/top", "server/internal/latency", "server/internal/nowait", "server/internal/text", "internal/strictjson", "internal/operator", "bucket/registry"},

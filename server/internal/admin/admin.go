@@ -66,6 +66,10 @@ type Config struct {
 	// nil: nothing can be reloaded.
 	Reload func(ctx context.Context, by string) error
 
+	// Changes are up to n of those that were made to the node, for encoding as JSON; nil: none
+	// are kept.
+	Changes func(n int) any
+
 	// Explain says what the next request of a client would get.
 	Explain Explainer
 
@@ -101,6 +105,7 @@ func New(c Config) *Front {
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
+		ConnContext:       withPeer,
 		ErrorLog:          slog.NewLogLogger(c.Log.Handler(), slog.LevelWarn),
 	}
 	return f

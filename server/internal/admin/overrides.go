@@ -3,7 +3,6 @@ package admin
 import (
 	"encoding/json"
 	"log/slog"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -57,14 +56,6 @@ func (f *Front) deleteOverride(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeJSON(w, []byte(`{"deleted":true}`), nil)
-}
-
-// peer is who calls, for the log.
-func peer(r *http.Request) string {
-	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
-		return host
-	}
-	return r.RemoteAddr
 }
 
 func noOverrides(w http.ResponseWriter) {

@@ -22,6 +22,7 @@ func (f *Front) routes() *http.ServeMux {
 	mux.Handle("GET /metrics", f.Metrics)
 	mux.HandleFunc("GET /v1/info", f.info)
 	mux.HandleFunc("GET /v1/top", f.top)
+	mux.HandleFunc("GET /v1/changes", f.changesMade)
 	mux.HandleFunc("GET /v1/explain", f.explain)
 	mux.HandleFunc("POST /v1/decide", changes(f.decide))
 	mux.HandleFunc("POST /v1/reset", f.byOperator(f.reset))

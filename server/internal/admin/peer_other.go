@@ -1,0 +1,8 @@
+//go:build !linux
+
+package admin
+
+import "net"
+
+// socketUser is not known here.
+func socketUser(net.Conn) (uid uint32, ok bool) { return 0, false }
