@@ -11,26 +11,27 @@ import (
 // explainer answers /v1/explain by what is in force.
 type explainer struct{ server *Server }
 
-func (e explainer) node() *explain.Node {
+func (e explainer) node(trusted bool) *explain.Node {
 	s := e.server
 	set := s.decide.Snapshot().Settings()
-	return &explain.Node{Engine: set.Engine, Limiter: set.Limiter, Names: s.TalkerNames, Nodes: s.countedBy}
+	return &explain.Node{Engine: set.Engine, Limiter: set.Limiter, Values: trusted, Names: s.TalkerNames, Nodes: s.countedBy}
 }
 
 // Rule implements admin.Explainer, and so do the others.
-func (e explainer) Rule(rule string, key []string) (any, error) {
-	return e.node().Rule(rule, key, time.Now())
+func (e explainer) Rule(rule string, key []string, trusted bool) (any, error) {
+	return e.node(trusted).Rule(rule, key, time.Now())
 }
 
-func (e explainer) Key(key []string) (any, error) { return e.node().Key(key, time.Now()) }
-
-func (e explainer) Request(client netip.Addr, r *http.Request) (any, error) {
-	return e.node().Request(client, r, time.Now())
+func (e explainer) Key(key []string, trusted bool) (any, error) {
+	return e.node(trusted).Key(key, time.Now())
 }
 
-// Reset implements admin.Explainer.
+func (e explainer) Request(client netip.Addr, r *http.Request, trusted bool) (any, error) {
+	return e.node(trusted).Request(client, r, time.Now())
+}
+
 func (e explainer) Reset(body []byte, by string) (any, error) {
-	return e.node().Reset(body, by, e.server.config().Logger, time.Now())
+	return e.node(true).Reset(body, by, e.server.config().Logger, time.Now())
 }
 
 // countedBy returns the nodes that count a client of a rule among their top talkers.

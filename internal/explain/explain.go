@@ -3,6 +3,7 @@
 package explain
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -63,6 +64,9 @@ type Override struct {
 type Node struct {
 	Engine  *policy.Engine
 	Limiter *fastlimit.Limiter
+	// Values tells that who asks may name clients by the values of headers and cookies that others
+	// see hashes of. Whoever may can try them out.
+	Values bool
 	// Names are the compact names of clients of a rule that may be named by a hash.
 	Names func(rule string) []string
 	// Nodes are those that count a client of a rule among their top talkers.
@@ -76,11 +80,17 @@ func (n *Node) Rule(name string, key []string, now time.Time) (*Rule, error) {
 		return nil, operator.NoRule(name, n.ruleNames())
 	}
 	answer, err := n.rule(r, key, now)
-	if err != nil {
+	switch {
+	case errors.Is(err, errValue):
+		return nil, operator.Refuse(http.StatusForbidden, "%v", err)
+	case err != nil:
 		return nil, operator.Refuse(http.StatusUnprocessableEntity, "key: %s", operator.First(err))
 	}
 	return answer, nil
 }
+
+// errValue is why a question with a value is not answered to everybody.
+var errValue = errors.New("whoever may not change anything here names clients by the hashes that top shows, and not by values of headers or cookies: send the token, or --token-file")
 
 // Key answers for all rules that have such keys. The error has a method HTTPStatus.
 func (n *Node) Key(key []string, now time.Time) (*Document, error) {
@@ -99,6 +109,8 @@ func (n *Node) Key(key []string, now time.Time) (*Document, error) {
 		d.Rules = append(d.Rules, *answer)
 	}
 	switch {
+	case len(d.Rules) == 0 && errors.Is(wrong, errValue):
+		return nil, operator.Refuse(http.StatusForbidden, "%v", wrong)
 	case len(d.Rules) == 0 && wrong == nil:
 		return nil, operator.Refuse(http.StatusUnprocessableEntity, "no rule counts by address alone: name a rule, with all parts of its key")
 	case len(d.Rules) == 0:
@@ -118,6 +130,9 @@ func isAddress(text string) bool {
 // Request answers for the rules that apply to a request of a client, which has Method, Host,
 // RequestURI and Header. The error has a method HTTPStatus.
 func (n *Node) Request(client netip.Addr, r *http.Request, now time.Time) (*Document, error) {
+	if !n.Values && len(r.Header) > 0 {
+		return nil, operator.Refuse(http.StatusForbidden, "%v", errValue)
+	}
 	direct, err := policy.NewIdentity(policy.Settings{})
 	if err != nil {
 		return nil, err

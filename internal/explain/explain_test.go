@@ -53,7 +53,7 @@ func newNode(t *testing.T) *Node {
 	}
 	b := (*policy.Bans)(nil).With(netip.MustParsePrefix("203.0.113.0/24"), time.Now().Add(time.Hour))
 	return &Node{
-		Engine: e.WithBans(b), Limiter: lim, Names: func(string) []string { return nil },
+		Engine: e.WithBans(b), Limiter: lim, Values: true, Names: func(string) []string { return nil },
 		Nodes: func(rule, key string) []string {
 			if rule == "per-ip" && key == "192.0.2.7" {
 				return []string{"a", "b"}
@@ -187,6 +187,29 @@ func TestReset(t *testing.T) {
 			t.Errorf("%+v %v, log %s", d, err, logs)
 		}
 	})
+}
+
+// TestValuesAreNotTriedOut: who may not change anything learns nothing of values of headers.
+func TestValuesAreNotTriedOut(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	hash := n.Engine.HashKey("secret")
+	n.Values = false
+	n.Names = func(string) []string { return nil }
+	_, rule := n.Rule("key", []string{"secret", "/a"}, time.Now())
+	_, all := n.Key([]string{"secret", "/a"}, time.Now())
+	_, request := n.Request(netip.MustParseAddr("192.0.2.7"), &http.Request{Method: "GET", RequestURI: "/", Header: http.Header{"X-Api-Key": {"secret"}}}, time.Now())
+	for what, err := range map[string]error{"a rule": rule, "all rules": all, "a request": request} {
+		if status, ok := err.(interface{ HTTPStatus() int }); !ok || status.HTTPStatus() != http.StatusForbidden || strings.Contains(err.Error(), hash) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := n.Rule("key", []string{hash, "/a"}, time.Now()); err == nil || !strings.Contains(err.Error(), "write the value itself") {
+		t.Errorf("a hash of nobody: %v", err)
+	}
+	if d, err := n.Key([]string{"192.0.2.7"}, time.Now()); err != nil || !d.Allowed {
+		t.Errorf("an address: %+v %v", d, err)
+	}
 }
 
 // TestBadInput: each error says what is wrong and what a key of the rule looks like.

@@ -19,6 +19,9 @@ const (
 // rule answers for a client of a rule, whose key is as a request has it, or as people see it.
 func (n *Node) rule(r *fastlimit.Rule, written []string, now time.Time) (*Rule, error) {
 	parts := n.Engine.ReadKey(r, written)
+	if !n.Values && !slices.Equal(n.Engine.HideKey(r, parts), parts) {
+		return nil, errValue
+	}
 	parts, err := n.Engine.RevealKey(r, parts, slices.Values(n.Names(r.Name())))
 	if err != nil {
 		return nil, err

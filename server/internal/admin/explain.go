@@ -7,12 +7,13 @@ import (
 )
 
 // Explainer says what the next request of a client would get. Errors as those of [Overrides].
+// trusted tells that who asks may make changes.
 type Explainer interface {
-	Rule(rule string, key []string) (any, error) // by one rule
-	Key(key []string) (any, error)               // by all rules with such keys
-	// Request answers by those that apply to a request, of which Method, Host, URL and Header
-	// are set.
-	Request(client netip.Addr, r *http.Request) (reply any, err error)
+	Rule(rule string, key []string, trusted bool) (any, error) // by one rule
+	Key(key []string, trusted bool) (any, error)               // by all rules with such keys
+	// Request answers by those that apply to a request, of which Method, Host, RequestURI and
+	// Header are set.
+	Request(client netip.Addr, r *http.Request, trusted bool) (reply any, err error)
 
 	// Reset empties the bucket of the client in a body; by says who wants it.
 	Reset(body []byte, by string) (any, error)
@@ -27,6 +28,9 @@ func (f *Front) explain(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusBadRequest, "name the client: GET /v1/explain?key=192.0.2.7, with a key for each part of a rule's")
 		return
 	}
+	call, who := callOf(r), f.Operator()
+	_, untrusted := who.Check(&call, f.Addr(), r.Header.Get("Authorization"))
+	trusted := untrusted == nil
 	about := q.Has("path") || q.Has("method") || q.Has("host") || q.Has("header")
 	var reply any
 	var err error
@@ -44,11 +48,11 @@ func (f *Front) explain(w http.ResponseWriter, r *http.Request) {
 			problem(w, http.StatusBadRequest, bad)
 			return
 		}
-		reply, err = f.Explain.Request(client, asked)
+		reply, err = f.Explain.Request(client, asked, trusted)
 	case rule != "":
-		reply, err = f.Explain.Rule(rule, key)
+		reply, err = f.Explain.Rule(rule, key, trusted)
 	default:
-		reply, err = f.Explain.Key(key)
+		reply, err = f.Explain.Key(key, trusted)
 	}
 	writeReply(w, reply, err)
 }
