@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/keytext"
 )
 
 // Values of headers and cookies may be secrets. People see the limiter's fingerprint of them
@@ -45,17 +45,11 @@ func (e *Engine) HideKey(rule *fastlimit.Rule, parts []string) []string {
 		k = e.keyLike(rule)
 	}
 	for i, text := range parts {
-		if k == nil && !isAddress(text) || k != nil && i < len(k.parts) && k.parts[i].hidden && !k.parts[i].isHash(text) {
+		if k == nil && !keytext.IsAddress(text) || k != nil && i < len(k.parts) && k.parts[i].hidden && !k.parts[i].isHash(text) {
 			hidden[i] = e.HashKey(text)
 		}
 	}
 	return hidden
-}
-
-func isAddress(text string) bool {
-	base, _, _ := strings.Cut(text, "/")
-	_, err := netip.ParseAddr(base)
-	return err == nil
 }
 
 // errUnknownHash says what to do about a hash that is of no client here.

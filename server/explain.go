@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/explain"
@@ -14,7 +15,7 @@ type explainer struct{ server *Server }
 func (e explainer) node(trusted bool) *explain.Node {
 	s := e.server
 	set := s.decide.Snapshot().Settings()
-	return &explain.Node{Engine: set.Engine, Limiter: set.Limiter, Values: trusted, Names: s.TalkerNames, Nodes: s.countedBy}
+	return &explain.Node{Engine: set.Engine, Limiter: set.Limiter, Values: trusted, Talkers: sync.OnceValue(s.topTalkers)}
 }
 
 // Rule implements admin.Explainer, and so do the others.
@@ -32,20 +33,4 @@ func (e explainer) Request(client netip.Addr, r *http.Request, trusted bool) (an
 
 func (e explainer) Reset(body []byte, by string) (any, error) {
 	return e.node(true).Reset(body, by, e.server.config().Logger, time.Now())
-}
-
-// countedBy returns the nodes that count a client of a rule among their top talkers.
-func (s *Server) countedBy(rule, key string) []string {
-	ranking := s.ranking()
-	if ranking == nil {
-		return nil
-	}
-	set := s.decide.Snapshot().Settings()
-	r, ok := set.Limiter.Rule(rule)
-	for _, t := range ranking.Top(mostRanked) {
-		if ok && t.Rule == rule && set.Engine.TalkerText(r, []byte(t.Name)).Text == key {
-			return t.Nodes
-		}
-	}
-	return nil
 }

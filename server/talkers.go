@@ -66,14 +66,19 @@ func (s *Server) ranking() TopTalkers {
 // TalkerNames are the compact names of the clients of a rule among the top talkers
 // ([fastlimit.Rule.TopTalkers]), as far as they are known.
 func (s *Server) TalkerNames(rule string) (names []string) {
-	r := s.ranking()
-	if r == nil {
-		return nil
-	}
-	for _, t := range r.Top(mostRanked) {
+	for _, t := range s.topTalkers() {
 		if t.Rule == rule && t.Name != "" {
 			names = append(names, t.Name)
 		}
 	}
 	return names
+}
+
+// topTalkers are as many as anybody looks through; nil if none are tracked.
+func (s *Server) topTalkers() []toptalkers.Talker {
+	r := s.ranking()
+	if r == nil {
+		return nil
+	}
+	return r.Top(mostRanked)
 }

@@ -5,15 +5,16 @@ package explain
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/keytext"
 	"github.com/fastlimit/fastlimit/internal/operator"
 	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/toptalkers"
 )
 
 // Document is what GET /v1/explain answers, without a rule. Its names, and those of Rule, are part
@@ -67,10 +68,30 @@ type Node struct {
 	// Values tells that who asks may name clients by the values of headers and cookies that others
 	// see hashes of. Whoever may can try them out.
 	Values bool
-	// Names are the compact names of clients of a rule that may be named by a hash.
-	Names func(rule string) []string
-	// Nodes are those that count a client of a rule among their top talkers.
-	Nodes func(rule, key string) []string
+	// Talkers are the top talkers, who may be named by hashes and are counted by nodes. It is
+	// called for each rule that is answered for: rank once.
+	Talkers func() []toptalkers.Talker
+}
+
+// names are the compact names of clients of a rule, looked up if somebody asks.
+func (n *Node) names(rule string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, t := range n.Talkers() {
+			if t.Rule == rule && t.Name != "" && !yield(t.Name) {
+				return
+			}
+		}
+	}
+}
+
+// countedBy are the nodes that count a client of a rule among their top talkers.
+func (n *Node) countedBy(r *fastlimit.Rule, key string) []string {
+	for _, t := range n.Talkers() {
+		if t.Rule == r.Name() && n.Engine.TalkerText(r, []byte(t.Name)).Text == key {
+			return t.Nodes
+		}
+	}
+	return []string{}
 }
 
 // Rule answers for one rule and a client named by its key. The error has a method HTTPStatus.
@@ -96,7 +117,7 @@ var errValue = errors.New("whoever may not change anything here names clients by
 func (n *Node) Key(key []string, now time.Time) (*Document, error) {
 	d := &Document{Allowed: true, Rules: []Rule{}}
 	var wrong error
-	isAddress := len(key) == 1 && isAddress(key[0])
+	isAddress := len(key) == 1 && keytext.IsAddress(key[0])
 	for _, r := range n.Limiter.Rules() {
 		if _, byAddress, _ := n.Engine.Scope(r); isAddress && !byAddress {
 			continue // a header might have an address for its value, which nobody means
@@ -119,12 +140,6 @@ func (n *Node) Key(key []string, now time.Time) (*Document, error) {
 	d.Key = d.Rules[0].Key
 	n.conclude(d)
 	return d, nil
-}
-
-func isAddress(text string) bool {
-	base, _, _ := strings.Cut(text, "/")
-	_, err := netip.ParseAddr(base)
-	return err == nil
 }
 
 // Request answers for the rules that apply to a request of a client, which has Method, Host,

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/toptalkers"
 )
 
 func rate(n uint64) fastlimit.Rate { return fastlimit.Rate{N: n, Per: time.Hour} }
@@ -43,7 +45,7 @@ func settings() policy.Settings {
 func newNode(t *testing.T) *Node {
 	t.Helper()
 	s := settings()
-	lim, err := fastlimit.New(fastlimit.Config{Rules: s.Limits(), Memory: 8 << 20})
+	lim, err := fastlimit.New(fastlimit.Config{Rules: s.Limits(), Memory: 8 << 20, TopTalkers: 64})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,15 +53,12 @@ func newNode(t *testing.T) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ranking := toptalkers.New("edge-1", lim.Rules())
+	ranking.Tick(lim.Now())
 	b := (*policy.Bans)(nil).With(netip.MustParsePrefix("203.0.113.0/24"), time.Now().Add(time.Hour))
 	return &Node{
-		Engine: e.WithBans(b), Limiter: lim, Values: true, Names: func(string) []string { return nil },
-		Nodes: func(rule, key string) []string {
-			if rule == "per-ip" && key == "192.0.2.7" {
-				return []string{"a", "b"}
-			}
-			return nil
-		},
+		Engine: e.WithBans(b), Limiter: lim, Values: true,
+		Talkers: func() []toptalkers.Talker { return ranking.Top(100, lim.Now()) },
 	}
 }
 
@@ -114,13 +113,16 @@ func TestKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		d, err := n.Key([]string{"192.0.2.7"}, time.Now())
-		if err != nil || len(d.Rules) != 4 || !d.Allowed || d.Text != "None of 4 rules denies the next request of 192.0.2.7." || len(d.Rules[0].Nodes) != 2 {
+		if err != nil || len(d.Rules) != 4 || !d.Allowed || d.Text != "None of 4 rules denies the next request of 192.0.2.7." || d.Rules[0].Nodes == nil || len(d.Rules[0].Nodes) != 0 {
 			t.Errorf("%+v %v", d, err)
 		}
 		n.request(t, "192.0.2.7", "/bans", 3)
 		d, err = n.Key([]string{"192.0.2.7"}, time.Now())
 		if err != nil || d.Allowed || !strings.HasSuffix(d.Text, "since it went on over its limit. Rule bans is for some requests only.") {
 			t.Errorf("%+v %v", d, err)
+		}
+		if got := d.Rules[0].Nodes; !slices.Equal(got, []string{"edge-1"}) {
+			t.Errorf("counted by %v", got)
 		}
 		if d, err = n.Key([]string{"secret", "/a"}, time.Now()); err != nil || len(d.Rules) != 1 || strings.Contains(d.Key+d.Text, "secret") {
 			t.Errorf("a key that must not be read: %+v %v", d, err)
@@ -195,7 +197,6 @@ func TestValuesAreNotTriedOut(t *testing.T) {
 	n := newNode(t)
 	hash := n.Engine.HashKey("secret")
 	n.Values = false
-	n.Names = func(string) []string { return nil }
 	_, rule := n.Rule("key", []string{"secret", "/a"}, time.Now())
 	_, all := n.Key([]string{"secret", "/a"}, time.Now())
 	_, request := n.Request(netip.MustParseAddr("192.0.2.7"), &http.Request{Method: "GET", RequestURI: "/", Header: http.Header{"X-Api-Key": {"secret"}}}, time.Now())
@@ -206,6 +207,11 @@ func TestValuesAreNotTriedOut(t *testing.T) {
 	}
 	if _, err := n.Rule("key", []string{hash, "/a"}, time.Now()); err == nil || !strings.Contains(err.Error(), "write the value itself") {
 		t.Errorf("a hash of nobody: %v", err)
+	}
+	var s policy.Scratch
+	n.Engine.Decide(t.Context(), &policy.Request{Client: netip.MustParseAddr("192.0.2.7"), Path: []byte("/a"), Fields: fields{&http.Request{Header: http.Header{"X-Api-Key": {"secret"}}}}}, &s)
+	if a, err := n.Rule("key", []string{hash, "/a"}, time.Now()); err != nil || a.Key != hash+" /a" || a.Level == 0 {
+		t.Errorf("a hash that top shows: %+v %v", a, err)
 	}
 	if d, err := n.Key([]string{"192.0.2.7"}, time.Now()); err != nil || !d.Allowed {
 		t.Errorf("an address: %+v %v", d, err)

@@ -3,7 +3,6 @@ package explain
 import (
 	"log/slog"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
@@ -36,7 +35,7 @@ func (n *Node) Reset(body []byte, by string, log *slog.Logger, now time.Time) (*
 	if !ok {
 		return nil, operator.NoRule(q.Rule, n.ruleNames())
 	}
-	parts, err := n.Engine.RevealKey(r, n.Engine.ReadKey(r, q.Key), slices.Values(n.Names(r.Name())))
+	parts, err := n.Engine.RevealKey(r, n.Engine.ReadKey(r, q.Key), n.names(r.Name()))
 	if err != nil {
 		return nil, operator.Refuse(http.StatusUnprocessableEntity, "key: %s", operator.First(err))
 	}

@@ -22,7 +22,7 @@ func (n *Node) rule(r *fastlimit.Rule, written []string, now time.Time) (*Rule, 
 	if !n.Values && !slices.Equal(n.Engine.HideKey(r, parts), parts) {
 		return nil, errValue
 	}
-	parts, err := n.Engine.RevealKey(r, parts, slices.Values(n.Names(r.Name())))
+	parts, err := n.Engine.RevealKey(r, parts, n.names(r.Name()))
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (n *Node) describe(r *fastlimit.Rule, key policy.KeyText, f *policy.Foresig
 	a := &Rule{
 		Rule: r.Name(), Mode: r.Config().Mode.String(), Key: key.Text, Parts: key.Parts,
 		Allowed: f.Allowed(), Stage: d.Stage.String(), Level: f.Level, Store: f.Unsure,
-		Nodes: append([]string{}, n.Nodes(r.Name(), key.Text)...),
+		Nodes: n.countedBy(r, key.Text),
 	}
 	a.everywhere, _, _ = n.Engine.Scope(r)
 	if d.Remaining != fastlimit.RemainingUnknown {

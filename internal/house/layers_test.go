@@ -65,7 +65,7 @@ var layers = []struct {
 	{"internal/operator", nil, "how operators call, whatever they change"},
 	{"internal/bans", []string{".", "policy", "internal/operator"}, "what operators see of bans and ban themselves, whoever answers requests"},
 	{"internal/audit", nil, "reads lines of a log"},
-	{"internal/explain", []string{".", "policy", "internal/operator"}, "asks a policy, whoever wants to know"},
+	{"internal/explain", []string{".", "policy", "toptalkers", "internal/operator"}, "asks a policy, whoever wants to know"},
 	{"internal/overrides", []string{".", "policy", "bucket/registry", "internal/operator"}, "what operators set, whichever store keeps it and whoever answers requests"},
 	{"internal/metrics", []string{"internal/prom", "internal/bans", "internal/overrides", "internal/audit", "internal/explain", "internal/lists", "internal/statefile", "bucket/redisstore", "bucket/pgstore", "bucket/remote", "sync/..."}, "so that neither store nor cluster knows of Prometheus, nor the server of either"},
 	{"internal/replay", []string{".", "policy", "bucket"}, "judges logs, and asks buckets for nothing but the names of algorithms; needs no server"},

@@ -36,6 +36,13 @@ func AppendPrefix(dst []byte, p netip.Prefix) []byte {
 	return p.AppendTo(dst)
 }
 
+// IsAddress reports whether a part that somebody has written is an address or a prefix.
+func IsAddress(part string) bool {
+	base, _, _ := strings.Cut(part, "/")
+	_, err := netip.ParseAddr(base)
+	return err == nil
+}
+
 // Prefix is what AppendPrefix appends.
 func Prefix(p netip.Prefix) string { return string(AppendPrefix(nil, p)) }
 
