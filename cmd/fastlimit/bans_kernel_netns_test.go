@@ -104,7 +104,7 @@ func TestNetnsSocketsOfTheBanned(t *testing.T) {
 func (b *besieged) offend() (floods []*netns.Running) {
 	b.t.Helper()
 	for _, s := range []netip.Addr{source4, source6} {
-		r := from([]netip.Addr{s}, 100).Start()
+		r := attack([]netip.Addr{s}, 100).Start()
 		b.t.Cleanup(func() { r.Stop() })
 		testkit.Eventually(b.t, fmt.Sprintf("%v is denied", s), func() bool { return r.Counts().Denied > 0 })
 		floods = append(floods, r)

@@ -60,15 +60,20 @@ func from(sources []netip.Addr, rate float64) netns.Load {
 	return netns.Load{Server: at(sources[0]), Sources: sources, Rate: rate}
 }
 
+// attack is a load that will be dropped.
+func attack(sources []netip.Addr, rate float64) netns.Load {
+	l := from(sources, rate)
+	l.Patience = netns.Impatience
+	return l
+}
+
 // figures is the time in which CPU and latency are measured: 400 polite requests.
 const figures = 4 * time.Second
 
 // polite are clients that keep to the limit, each request on a connection of its own, and no two
 // of one network.
 func polite() *netns.Running {
-	l := from(netns.Sources(netip.MustParsePrefix("10.200.0.0/16"), 24, 200), 100)
-	l.Patience = hang
-	return l.Start()
+	return from(netns.Sources(netip.MustParsePrefix("10.200.0.0/16"), 24, 200), 100).Start()
 }
 
 // inASecond are the counts of the second that begins now.
@@ -145,7 +150,7 @@ func TestNetnsFloodsAreBanned(t *testing.T) {
 				start := time.Now()
 				floods := []*netns.Apart{}
 				for _, sources := range [][]netip.Addr{netns.Sources(prefix4, 32, c.sources), netns.Sources(prefix6, 64, c.sources)} {
-					l := from(sources, 2500)
+					l := attack(sources, 2500)
 					l.KeepAlive, l.Conns = c.keepAlive, max(100, c.sources)
 					floods = append(floods, l.Apart(t))
 				}

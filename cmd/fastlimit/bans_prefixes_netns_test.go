@@ -22,13 +22,15 @@ func TestNetnsPrefixes(t *testing.T) {
 			", ban: {after: 5, within: 10s, for: 1m, prefixes: {v4: [24], v6: [48], members: 2}}": true,
 		} {
 			b := siegeIn(t, w, rule, inKernel)
-			others := from(netns.Sources(netip.MustParsePrefix("fd80:1::/32"), 48, 20), 10)
-			others.Patience = hang
-			neighbours := []*netns.Running{polite(), others.Start()}
+			neighbours := []*netns.Running{polite(), from(netns.Sources(netip.MustParsePrefix("fd80:1::/32"), 48, 20), 10).Start()}
+			load := from
+			if stopped {
+				load = attack
+			}
 			var floods []*netns.Running
 			for _, l := range []netns.Load{
-				from(netns.Sources(netip.MustParsePrefix("fd80::/48"), 64, 1<<16), 400),
-				from(netns.Sources(netip.MustParsePrefix("10.128.0.0/16"), 32, 1<<16), 2000),
+				load(netns.Sources(netip.MustParsePrefix("fd80::/48"), 64, 1<<16), 400),
+				load(netns.Sources(netip.MustParsePrefix("10.128.0.0/16"), 32, 1<<16), 2000),
 			} {
 				l.Conns = 500
 				rand.New(rand.NewPCG(1, 1)).Shuffle(len(l.Sources), func(i, j int) { l.Sources[i], l.Sources[j] = l.Sources[j], l.Sources[i] })

@@ -25,9 +25,13 @@ type Load struct {
 	// of its own, which the server closes.
 	KeepAlive bool
 	Rate      float64       // requests per second of all connections, fewer if the answers take longer
-	Patience  time.Duration // until a request is given up; 0: 250 ms
+	Patience  time.Duration // until a request is given up; 0: a minute, in which every answer comes
 	Header    string        // more header lines, each with its CRLF
 }
+
+// Impatience is the Patience of who is to be dropped, and whose losses are waited for. An answer
+// of a busy machine takes longer now and then: it is no figure for those who must be served.
+const Impatience = 250 * time.Millisecond
 
 // Counts are what became of requests.
 type Counts struct {
@@ -70,7 +74,7 @@ func (l Load) Start() *Running {
 		l.Conns = len(l.Sources)
 	}
 	if l.Patience == 0 {
-		l.Patience = 250 * time.Millisecond
+		l.Patience = time.Minute
 	}
 	r := &Running{Load: l}
 	r.ctx, r.cancel = context.WithCancel(context.Background())

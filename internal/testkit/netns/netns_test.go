@@ -95,7 +95,7 @@ func TestNetnsThousandSources(t *testing.T) {
 			{Server: netns.Server4 + ":8080", Sources: netns.Sources(netip.MustParsePrefix("10.129.0.0/16"), 24, 100), Conns: 300, KeepAlive: true},
 			{Server: "[" + netns.Server6 + "]:8080", Sources: netns.Sources(netip.MustParsePrefix("fd80:1::/32"), 48, 1000), KeepAlive: true},
 		} {
-			l.Rate, l.Patience = 2000, 10*time.Second
+			l.Rate = 2000
 			r := l.Start()
 			testkit.Eventually(t, "all of "+l.Sources[0].String()+" and the others have had their two", func() bool {
 				c := r.Counts()
@@ -121,7 +121,7 @@ func TestNetnsApart(t *testing.T) {
 	netns.Run(t, func() {
 		w := netns.New(t)
 		server(t, w)
-		l := netns.Load{Server: netns.Server4 + ":8080", Sources: netns.Sources(netns.Clients4, 32, 10), Rate: 500, Patience: 10 * time.Second}
+		l := netns.Load{Server: netns.Server4 + ":8080", Sources: netns.Sources(netns.Clients4, 32, 10), Rate: 500}
 		a := l.Apart(t)
 		testkit.Eventually(t, "all have had their two", func() bool { c := a.Counts(); return c.Served == 20 && c.Denied > 0 })
 		c := a.Stop()
@@ -138,7 +138,7 @@ func TestNetnsDropped(t *testing.T) {
 		w := netns.New(t)
 		server(t, w)
 		sources := netns.Sources(netns.Clients4, 32, 10)
-		r := netns.Load{Server: netns.Server4 + ":8080", Sources: sources, KeepAlive: true, Rate: 1000, Header: "Odd: 1\r\n"}.Start()
+		r := netns.Load{Server: netns.Server4 + ":8080", Sources: sources, KeepAlive: true, Rate: 1000, Patience: netns.Impatience, Header: "Odd: 1\r\n"}.Start()
 		testkit.Eventually(t, "answers", func() bool { return r.Counts().Other > 100 })
 		w.Output(t, "nft", "add table inet x; add chain inet x c { type filter hook prerouting priority raw; }; add rule inet x c ip saddr 10.128.0.0/9 drop")
 		testkit.Eventually(t, "nothing but losses", func() bool { c := r.For(500 * time.Millisecond); return c.Lost > 10 && c.Lost == c.Sent })
@@ -205,7 +205,7 @@ func TestNetnsReceiver(t *testing.T) {
 		before := spent()
 		time.Sleep(100 * time.Millisecond)
 		idle := spent() - before
-		r := netns.Load{Server: netns.Server4 + ":8080", Sources: netns.Sources(netns.Clients4, 32, 100), Rate: 2000, Patience: 10 * time.Second}.Start()
+		r := netns.Load{Server: netns.Server4 + ":8080", Sources: netns.Sources(netns.Clients4, 32, 100), Rate: 2000}.Start()
 		testkit.Eventually(t, "answers", func() bool { return r.Counts().Denied > 1000 })
 		r.Stop()
 		if busy := spent() - before - idle; busy < 10*idle || busy < 1000*time.Microsecond {
