@@ -68,6 +68,9 @@ type Config struct {
 	// Bans answers /v1/bans; see [Server.SetBans]. nil: there are none.
 	Bans Bans
 
+	// Rules answers /v1/rules; see [Server.SetRules]. nil: no rule can be changed.
+	Rules LiveRules
+
 	// Reload answers POST /v1/reload; by says who asks. Errors as those of Overrides, whose
 	// lines are one thing each that is wrong. nil: it answers 404.
 	Reload func(ctx context.Context, by string) error

@@ -15,7 +15,7 @@ type explainer struct{ server *Server }
 func (e explainer) node(trusted bool) *explain.Node {
 	s := e.server
 	set := s.decide.Snapshot().Settings()
-	return &explain.Node{Engine: set.Engine, Limiter: set.Limiter, Values: trusted, Talkers: sync.OnceValue(s.topTalkers)}
+	return &explain.Node{Engine: set.Engine, Limiter: set.Limiter, Values: trusted, Talkers: sync.OnceValue(s.topTalkers), LiveFor: s.liveFor}
 }
 
 // Rule implements admin.Explainer, and so do the others.

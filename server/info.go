@@ -69,6 +69,9 @@ func (s *Server) info() admin.Info {
 	}
 	plan := set.Limiter.Plan()
 	info.AddPlan(&plan, lag)
+	for i := range info.Rules {
+		info.Rules[i].LiveSecs = s.liveFor(info.Rules[i].Name).Seconds()
+	}
 	return info
 }
 

@@ -36,7 +36,7 @@ var ErrNotServing = conn.ErrNotServing
 //
 // The error joins all that is wrong with the configuration; or it is a [NotLive]. The fields
 // that describe the program around the server, Logger, Ready, Collectors, TopTalkers, Overrides and the like, are
-// taken as they are, but for Collectors, Overrides, Bans, Changes, Reload and Logger, which stay those of [New].
+// taken as they are, but for Collectors, Overrides, Bans, Rules, Changes, Reload and Logger, which stay those of [New].
 //
 // Config.Engine decides from the first request on: if lists, bans or live overrides of the
 // engine before are to go on, it must have them, and Config.Tiers the live ones.

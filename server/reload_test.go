@@ -170,7 +170,7 @@ func TestReloadRefuses(t *testing.T) {
 // New. All others are live.
 var (
 	frozen = []string{"Admin", "DenialLogs", "AccessLog.File", "Connections.HeaderBytes", "Connections.BodyBytes", "Connections.WriteTimeout", "Kernel.Table"}
-	kept   = []string{"Overrides", "Bans", "Changes", "Reload", "Collectors", "Logger", "Kernel.Open"}
+	kept   = []string{"Overrides", "Bans", "Rules", "Changes", "Reload", "Collectors", "Logger", "Kernel.Open"}
 	live   = []string{
 		"Limiter", "Engine", "Identity", "Tiers", "AdminToken", "ListFiles", "BadRequests", "DecideAPI", "Ready", "TopTalkers", "Version", "GoMemory", "Store", "Cluster", "LostLogs",
 		"Connections.Max", "Connections.MaxPerClient", "Connections.MaxStreamsPerClient", "Connections.HeaderTimeout", "Connections.IdleTimeout", "Drain.Delay", "Drain.Timeout",

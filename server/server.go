@@ -49,7 +49,7 @@ type Server struct {
 	expel   *expel.Expeller           // likewise; set before feed
 	seconds int                       // of tickKernel
 
-	reloads sync.Mutex // held by Reload
+	reloads sync.Mutex // held by Reload, SetRules and SetLists
 	watch   lifecycle.RuleWatch
 	run     lifecycle.Runner
 }
@@ -144,6 +144,9 @@ func (s *Server) newAdmin() *admin.Front {
 	if now.Bans != nil {
 		c.Bans = now.Bans
 	}
+	if now.Rules != nil {
+		c.Rules = now.Rules
+	}
 	return admin.New(c)
 }
 
@@ -171,6 +174,8 @@ func (s *Server) SetEngine(e *policy.Engine, tiers []*fastlimit.Rule) {
 // SetLists has requests that begin from now on decided by these allow and deny lists. All
 // else stays as it is. It is safe for concurrent use.
 func (s *Server) SetLists(l *policy.Lists) {
+	s.reloads.Lock() // else SetRules might take the lists of before
+	defer s.reloads.Unlock()
 	s.decide.Update(func(now *decide.Snapshot) *decide.Snapshot { return now.WithLists(l) })
 	s.spare()
 }

@@ -107,7 +107,7 @@ func (s *Server) totals() admin.TopTotals {
 		}
 		id := ruleMode{r.Name, r.Mode}
 		n, w := now.rules[id], was.rules[id]
-		t.Rules = append(t.Rules, admin.TopRule{Rule: r.Name, Mode: r.Mode, Admitted: per(n.admitted, w.admitted), Denied: per(n.denied, w.denied), Bans: r.BansRunning})
+		t.Rules = append(t.Rules, admin.TopRule{Rule: r.Name, Mode: r.Mode, Admitted: per(n.admitted, w.admitted), Denied: per(n.denied, w.denied), Bans: r.BansRunning, LiveFor: s.liveFor(r.Name).Seconds()})
 		if r.Mode == fastlimit.Enforce.String() {
 			t.Bans += r.BansRunning
 		}

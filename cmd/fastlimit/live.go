@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/fastlimit/fastlimit/internal/config"
+	"github.com/fastlimit/fastlimit/internal/liverules"
 	"github.com/fastlimit/fastlimit/internal/metrics"
 	"github.com/fastlimit/fastlimit/internal/overrides"
 	"github.com/fastlimit/fastlimit/server"
@@ -29,6 +30,18 @@ func newOverrides(n *node, sc *server.Config) *overrides.Set {
 // liveConfig is what depends on the configuration.
 func liveConfig(cfg *config.Config, sc *server.Config) overrides.Config {
 	return overrides.Config{Policy: &cfg.Policy, Limiter: sc.Limiter, Engine: sc.Engine, Memory: liveMemory(cfg.Limits.Memory)}
+}
+
+// newRules makes what operators change of rules for a while.
+func newRules(n *node) *liverules.Set {
+	return liverules.New(liverules.Config{Apply: n.changeRules, Log: n.log}, n.cfg.Policy.Rules)
+}
+
+// startRules has rules go back at their time until the node is closed.
+func (n *node) startRules() {
+	ctx, cancel := context.WithCancel(context.Background())
+	stopped := n.rules.Start(ctx)
+	n.stopRules = func() { cancel(); <-stopped }
 }
 
 // startOverrides applies what the store has, and follows it until the node is closed.

@@ -11,7 +11,7 @@
 //	serve.go ─► node.go ─► store.go    the store that nodes share, of any driver
 //	                    ─► state.go    what a restart is not to forget, in a file
 //	                    ─► memory.go   Go's memory limits, from the configuration
-//	                    ─► live.go     the overrides that operators set
+//	                    ─► live.go     the overrides that operators set, the rules that they change
 //	                    ─► livebans.go what they see of bans, and ban themselves
 //	                    ─► kernel.go   bans in the kernel, which is opened with the ports
 //	                    ─► cluster.go  the exchange of counts with other nodes
@@ -56,6 +56,7 @@ type commands struct {
 	Explain  explainCmd  `cmd:"" help:"Show what the next request of a client would get, and why, as in: fastlimit explain 192.0.2.7 --url https://example.com/login."`
 	Reset    resetCmd    `cmd:"" help:"Empty the bucket of a client, who may use its whole burst again, as in: fastlimit reset per-ip 192.0.2.7."`
 	Changes  changesCmd  `cmd:"" help:"Show who has changed what on a running node, the latest first."`
+	Rule     ruleCmd     `cmd:"" help:"Change a rule of a running node for a while, as in: fastlimit rule per-ip mode=shadow rate=50/s --for 30m. Without settings: show the rules."`
 	Override overrideCmd `cmd:"" help:"Give clients another limit on running nodes, for a while."`
 	Bans     bansCmd     `cmd:"" help:"Show who is banned on a running node, and for how much longer."`
 	Ban      banCmd      `cmd:"" help:"Ban addresses or prefixes on a running node, as in: fastlimit ban 192.0.2.0/24 --for 1h --reason scraper."`

@@ -15,6 +15,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/audit"
 	"github.com/fastlimit/fastlimit/internal/bans"
 	"github.com/fastlimit/fastlimit/internal/config"
+	"github.com/fastlimit/fastlimit/internal/liverules"
 	"github.com/fastlimit/fastlimit/internal/metrics"
 	"github.com/fastlimit/fastlimit/internal/overrides"
 	"github.com/fastlimit/fastlimit/policy"
@@ -48,6 +49,9 @@ type node struct {
 	overrides     *overrides.Set
 	stopOverrides func() // nil: not started
 
+	rules     *liverules.Set
+	stopRules func() // nil: not started
+
 	bans *bans.Set
 	feed *feed.Feed // nil: the kernel drops nothing
 }
@@ -70,6 +74,9 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 	if n.state, err = openState(cfg, log); err != nil {
 		return nil, err
 	}
+	n.rules = newRules(n)
+	n.state.load(n.rules)
+	cfg = n.cfg // with live rules
 	if n.limiter, err = n.state.newLimiter(n.limiterConfig(cfg)); err != nil {
 		return nil, err
 	}
@@ -92,6 +99,7 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 		n.store.show(&sc)
 	}
 	n.overrides, n.bans = newOverrides(n, &sc), newBans(n, &sc)
+	sc.Rules, sc.Collectors = n.rules, append(sc.Collectors, metrics.LiveRules(n.rules.Ends))
 	n.lists.show(cfg, log, &sc)
 	newKernel(n, &sc)
 	if n.state != nil {
@@ -113,6 +121,7 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 	if n.state != nil {
 		n.state.start(n.bans, n.overrides, n.fleet.recall)
 	}
+	n.startRules()
 	n.lists.start(n.server.SetLists)
 	return n, nil
 }
@@ -146,6 +155,9 @@ func (n *node) limiterConfig(cfg *config.Config) fastlimit.Config {
 // close stops what newNode has started, the last first. Call it after the server has
 // stopped: its last requests use both. What they refunded is still sent to the store.
 func (n *node) close() {
+	if n.stopRules != nil {
+		n.stopRules() // before the last time that they are saved
+	}
 	n.state.close()
 	n.lists.close()
 	if n.stopOverrides != nil {

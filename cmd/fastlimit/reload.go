@@ -34,7 +34,7 @@ func (n *node) reload(_ context.Context, cause string) error {
 	n.reloading.Lock()
 	defer n.reloading.Unlock()
 	before := n.plan
-	err := n.reloadLocked()
+	err := n.read()
 	n.reloads.note(time.Now(), err)
 	if err != nil {
 		for line := range strings.Lines(err.Error()) {
@@ -46,7 +46,8 @@ func (n *node) reload(_ context.Context, cause string) error {
 	return nil
 }
 
-func (n *node) reloadLocked() error {
+// read reads the configuration and has it hold, with what is live of its rules.
+func (n *node) read() error {
 	if n.load == nil {
 		return errors.New("there is no configuration file: everything is set by flags")
 	}
@@ -57,22 +58,15 @@ func (n *node) reloadLocked() error {
 	if frozen := cfg.Frozen(n.cfg); len(frozen) > 0 {
 		return cfg.NotLive(frozen)
 	}
-	sc, err := n.configure(cfg)
-	if err != nil {
-		return err
-	}
 	files := n.lists.of(cfg, n.log)
 	n.lists.close() // else it would give the next rules these lists
-	err = n.overrides.Follow(liveConfig(cfg, sc), func(e *policy.Engine, tiers []*fastlimit.Rule) error {
-		return n.bans.Follow(sc.Limiter, sc.Engine, func(b *policy.Bans) error {
-			live := *sc
-			live.Engine, live.Tiers = e.WithBans(b), tiers
-			return n.server.Reload(live)
-		})
+	err = n.rules.Follow(cfg.Policy.Rules, func(rules []policy.RuleSpec) error {
+		sc := n.beside(cfg)
+		return n.hold(cfg.WithRules(rules), &sc, n.server.Reload)
 	})
 	if err == nil {
 		n.lists.set.Store(files)
-		n.follow(cfg, sc)
+		n.renew(cfg)
 	}
 	n.lists.start(n.server.SetLists)
 	if live := new(server.NotLive); errors.As(err, &live) {
@@ -85,30 +79,78 @@ func (n *node) reloadLocked() error {
 	return err
 }
 
-// configure makes what a server takes, with a limiter that goes on with the state of the one before.
-func (n *node) configure(cfg *config.Config) (*server.Config, error) {
-	sc, was := cfg.Server, &n.made
-	var err error
-	if sc.Limiter, err = n.limiter.With(n.limiterConfig(cfg)); err != nil {
-		return nil, err
+// changeRules has other rules hold, and nothing else change.
+func (n *node) changeRules(rules []policy.RuleSpec) error {
+	n.reloading.Lock()
+	defer n.reloading.Unlock()
+	cfg := n.cfg.WithRules(rules)
+	if n.limiter == nil { // it is to be made
+		_, err := fastlimit.NewPlan(n.limiterConfig(cfg))
+		if err == nil {
+			n.cfg = cfg
+		}
+		return err
 	}
-	sc.Logger, sc.LostLogs, sc.Version = was.Logger, was.LostLogs, was.Version
-	sc.Collectors, sc.Overrides, sc.Bans, sc.Reload = was.Collectors, was.Overrides, was.Bans, was.Reload
-	sc.Store, sc.Cluster, sc.ListFiles = was.Store, was.Cluster, was.ListFiles
-	sc.Kernel, sc.GoMemory = was.Kernel, was.GoMemory
+	sc := n.made
+	return n.hold(cfg, &sc, func(c server.Config) error {
+		n.server.SetRules(c.Limiter, c.Engine, c.Tiers, c.Ready)
+		return nil
+	})
+}
+
+// hold has a configuration hold, by which sc is completed: a limiter that goes on with the state of
+// the one before, an engine with the bans and overrides that operators have set. use gives them
+// to the server; with an error of it nothing has changed.
+func (n *node) hold(cfg *config.Config, sc *server.Config, use func(server.Config) error) (err error) {
+	if sc.Limiter, err = n.limiter.With(n.limiterConfig(cfg)); err != nil {
+		return err
+	}
 	if n.store != nil {
 		sc.Ready = n.store.readiness(sc.Limiter.Rules())
 	}
 	if n.cluster != nil {
 		sc.TopTalkers, sc.Ready = n.cluster, allReady(sc.Ready, n.cluster.Ready)
 	}
-	return &sc, decideBy(&sc, cfg)
+	if err = decideBy(sc, cfg); err != nil {
+		return err
+	}
+	err = n.overrides.Follow(liveConfig(cfg, sc), func(e *policy.Engine, tiers []*fastlimit.Rule) error {
+		return n.bans.Follow(sc.Limiter, sc.Engine, func(b *policy.Bans) error {
+			live := *sc
+			live.Engine, live.Tiers = e.WithBans(b), tiers
+			return use(live)
+		})
+	})
+	if err == nil {
+		n.follow(cfg, sc)
+	}
+	return err
+}
+
+// beside is what a server takes that is not in its rules: of the file, and of the program around it.
+func (n *node) beside(cfg *config.Config) server.Config {
+	sc, was := cfg.Server, &n.made
+	sc.Logger, sc.LostLogs, sc.Version = was.Logger, was.LostLogs, was.Version
+	sc.Collectors, sc.Overrides, sc.Bans, sc.Rules, sc.Reload = was.Collectors, was.Overrides, was.Bans, was.Rules, was.Reload
+	sc.Store, sc.Cluster, sc.ListFiles = was.Store, was.Cluster, was.ListFiles
+	sc.Kernel, sc.GoMemory = was.Kernel, was.GoMemory
+	return sc
 }
 
 // follow has all that refers to the limiter refer to the one that decides now.
 func (n *node) follow(cfg *config.Config, sc *server.Config) {
 	n.cfg, n.made, n.limiter = cfg, *sc, sc.Limiter
 	n.plan = sc.Limiter.Plan()
+	if n.cluster != nil {
+		n.cluster.Follow(sc.Limiter)
+	}
+	n.state.follow(sc.Limiter)
+	limitMemory(plannedMemory(cfg, &n.plan, sc), n.sys.lookupEnv)
+}
+
+// renew takes what a configuration that holds now has beside what the server was given, and says
+// what is odd about it.
+func (n *node) renew(cfg *config.Config) {
 	for _, w := range config.Warnings(cfg, &n.plan) {
 		n.log.Warn(w)
 	}
@@ -117,11 +159,6 @@ func (n *node) follow(cfg *config.Config, sc *server.Config) {
 			n.log.Error("reload: the store goes on with the login that it has", slog.Any("error", err))
 		}
 	}
-	if n.cluster != nil {
-		n.cluster.Follow(sc.Limiter)
-	}
-	n.state.follow(sc.Limiter)
-	limitMemory(plannedMemory(cfg, &n.plan, sc), n.sys.lookupEnv)
 	n.server.RereadCertificates()
 }
 

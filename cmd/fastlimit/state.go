@@ -16,6 +16,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/bans"
 	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/internal/frames"
+	"github.com/fastlimit/fastlimit/internal/liverules"
 	"github.com/fastlimit/fastlimit/internal/machine"
 	"github.com/fastlimit/fastlimit/internal/metrics"
 	"github.com/fastlimit/fastlimit/internal/overrides"
@@ -35,10 +36,12 @@ type state struct {
 	file *statefile.File // nil: another process has it
 
 	limiter   atomic.Pointer[fastlimit.Limiter] // which is saved
+	rules     *liverules.Set
 	bans      *bans.Set
 	overrides *overrides.Set
 	keeper    *statefile.Keeper
-	saved     nodeState // read, and not restored yet
+	before    *fastlimit.Limiter // of the earlier process, read at the start; nil: none of use
+	saved     nodeState          // read, and not restored yet
 	age       time.Duration
 
 	loaded atomic.Pointer[metrics.Loaded]
@@ -72,16 +75,24 @@ func openState(cfg *config.Config, log *slog.Logger) (*state, error) {
 	return s, nil
 }
 
-// newLimiter makes the limiter, which goes on with what an earlier process has left, if
-// that is of use. s may be nil.
+// load reads what an earlier process has left, and has r go on with its live rules: by these the
+// limiter is to be made, as a level that does not fit a smaller burst would be forgotten. s may be nil.
+func (s *state) load(r *liverules.Set) {
+	if s != nil {
+		s.before, s.rules = s.read(), r
+		s.restoreRules()
+	}
+}
+
+// newLimiter makes the limiter, which goes on with what load has read. s may be nil.
 func (s *state) newLimiter(c fastlimit.Config) (*fastlimit.Limiter, error) {
 	if s == nil {
 		return fastlimit.New(c)
 	}
 	var l *fastlimit.Limiter
-	if before := s.read(); before != nil {
+	if s.before != nil {
 		var err error
-		if l, err = before.With(c); err != nil {
+		if l, err = s.before.With(c); err != nil {
 			s.ignore(err, metrics.LoadedUnfit)
 		} else {
 			if s.file != nil {
@@ -89,6 +100,7 @@ func (s *state) newLimiter(c fastlimit.Config) (*fastlimit.Limiter, error) {
 			}
 			s.log.Info("going on with the state of an earlier process", slog.Duration("age", s.age))
 		}
+		s.before = nil
 	}
 	if l == nil {
 		var err error
@@ -165,6 +177,7 @@ func (s *state) takeOver(ctx context.Context, merged func()) bool {
 		if before == nil {
 			return true
 		}
+		s.restoreRules()
 		if err := s.limiter.Load().Merge(before); err != nil {
 			s.ignore(err, metrics.LoadedUnfit)
 			return true
@@ -190,11 +203,12 @@ type nodeState struct {
 	Bans []bans.Saved // of operators
 
 	Overrides []overrides.Saved `json:",omitempty"` // likewise, where no store has them
+	Rules     []liverules.Saved `json:",omitempty"`
 }
 
 // write writes what is to be in the file.
 func (s *state) write(w io.Writer) error {
-	body, err := json.Marshal(nodeState{At: machine.Now(), Bans: s.bans.Save(), Overrides: s.overrides.Save()})
+	body, err := json.Marshal(nodeState{At: machine.Now(), Bans: s.bans.Save(), Overrides: s.overrides.Save(), Rules: s.rules.Save()})
 	if err != nil {
 		return err
 	}
@@ -254,6 +268,16 @@ func (s *state) readFrom(r io.Reader) (*fastlimit.Limiter, error) {
 		s.saved = n
 	}
 	return l, err
+}
+
+// restoreRules has the live rules go on that were read.
+func (s *state) restoreRules() {
+	switch n, err := s.rules.Restore(s.saved.Rules, s.age); {
+	case err != nil:
+		s.log.Error("live rules of the process before are not in force", slog.Any("error", err))
+	case n > 0:
+		s.log.Info("live rules go on", slog.Int("rules", n))
+	}
 }
 
 // restore has the bans and overrides of operators go on that were read.

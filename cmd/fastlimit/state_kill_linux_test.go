@@ -20,6 +20,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/bans"
 	"github.com/fastlimit/fastlimit/internal/config"
+	"github.com/fastlimit/fastlimit/internal/liverules"
 	"github.com/fastlimit/fastlimit/internal/overrides"
 	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/server"
@@ -43,6 +44,7 @@ func keepState(dir string) {
 		s, err = openState(cfg, slog.New(slog.NewTextHandler(os.Stdout, nil)))
 	}
 	if err == nil {
+		s.load(liverules.New(liverules.Config{}, cfg.Policy.Rules))
 		l, err = s.newLimiter(cfg.Limiter())
 	}
 	if err != nil {

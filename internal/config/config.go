@@ -89,6 +89,13 @@ func (c *Config) Limiter() fastlimit.Config {
 	return lc
 }
 
+// WithRules returns c with other rules.
+func (c *Config) WithRules(rules []policy.RuleSpec) *Config {
+	next := *c
+	next.Policy.Rules = rules
+	return &next
+}
+
 // given reports whether the file sets a field: its value does not tell, as a default may be
 // written out.
 func (c *Config) given(field string) bool {

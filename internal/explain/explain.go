@@ -48,7 +48,8 @@ type Rule struct {
 	BannedFor  float64   `json:"banned_for"`    // seconds
 	BannedBy   string    `json:"banned_by"`     // operator or rule; "": it is not
 	Override   *Override `json:"override"`
-	Nodes      []string  `json:"nodes"` // that count it among their top talkers
+	LiveFor    float64   `json:"live_for"` // seconds until the rule is as the file says again; 0: it is
+	Nodes      []string  `json:"nodes"`    // that count it among their top talkers
 	Text       string    `json:"text"`
 
 	everywhere bool // whatever is requested
@@ -71,6 +72,8 @@ type Node struct {
 	// Talkers are the top talkers, who may be named by hashes and are counted by nodes. It is
 	// called for each rule that is answered for: rank once.
 	Talkers func() []toptalkers.Talker
+	// LiveFor is the time until a rule that an operator has changed is as its file says again; 0: it is.
+	LiveFor func(rule string) time.Duration
 }
 
 // names are the compact names of clients of a rule, looked up if somebody asks.

@@ -36,6 +36,7 @@ func settings() policy.Settings {
 			{Limit: strict("per-ip", 4), Key: byIP, Overrides: []policy.Override{{Key: []string{"192.0.2.1"}, Unlimited: true}, {Key: []string{"192.0.2.2"}, Rate: rate(2)}}},
 			{Limit: waits, Key: byIP, Match: policy.Match{Paths: []string{"/slow"}}},
 			{Limit: shadow, Key: byIP, Match: policy.Match{Paths: []string{"/shadow"}}},
+			{Limit: strict("changed", 2), Key: byIP, Match: policy.Match{Paths: []string{"/changed"}}},
 			{Limit: bans, Key: byIP, Match: policy.Match{Paths: []string{"/bans"}}},
 			{Limit: strict("key", 2), Key: []policy.KeyPart{{Kind: policy.KeyHeader, Name: "X-Api-Key"}, {Kind: policy.KeyPath}}},
 		},
@@ -59,6 +60,7 @@ func newNode(t *testing.T) *Node {
 	return &Node{
 		Engine: e.WithBans(b), Limiter: lim, Values: true,
 		Talkers: func() []toptalkers.Talker { return ranking.Top(100, lim.Now()) },
+		LiveFor: func(rule string) time.Duration { return map[string]time.Duration{"changed": 29 * time.Minute}[rule] },
 	}
 }
 
@@ -91,6 +93,7 @@ func TestRule(t *testing.T) {
 		{"shadow", "203.0.113.9", "/shadow", 9, "ban", "203.0.113.9 is banned by an operator for another 1h0m0s.", false},
 		{"waits", "192.0.2.7", "/slow", 1, "table", "192.0.2.7 is at the limit of rule waits (1/s, burst 1): its next request waits 1s.", true},
 		{"shadow", "192.0.2.7", "/shadow", 3, "table", "192.0.2.7 is over the limit of rule shadow (10/h, burst 1): its next request would be denied, and one fits in 6m0s. The rule is in shadow mode and denies nobody.", true},
+		{"changed", "192.0.2.7", "/changed", 1, "exact", "192.0.2.7 has used 1 of the burst of rule changed (10/h, burst 2): its next request is admitted. An operator has changed the rule for another 29m0s.", true},
 		{"bans", "192.0.2.7", "/bans", 4, "ban", "192.0.2.7 is banned by rule bans for another 1m0s, since it went on over its limit.", false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -113,7 +116,7 @@ func TestKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		d, err := n.Key([]string{"192.0.2.7"}, time.Now())
-		if err != nil || len(d.Rules) != 4 || !d.Allowed || d.Text != "None of 4 rules denies the next request of 192.0.2.7." || d.Rules[0].Nodes == nil || len(d.Rules[0].Nodes) != 0 {
+		if err != nil || len(d.Rules) != 5 || !d.Allowed || d.Text != "None of 5 rules denies the next request of 192.0.2.7." || d.Rules[0].Nodes == nil || len(d.Rules[0].Nodes) != 0 {
 			t.Errorf("%+v %v", d, err)
 		}
 		n.request(t, "192.0.2.7", "/bans", 3)
@@ -227,7 +230,7 @@ func TestBadInput(t *testing.T) {
 	reset := func(body string) error { _, err := n.Reset([]byte(body), "", slog.Default(), time.Now()); return err }
 	_, host := n.Request(netip.MustParseAddr("192.0.2.7"), &http.Request{Method: "GET", RequestURI: "/", Host: "a b"}, time.Now())
 	for want, err := range map[string]error{
-		`404 no rule "x"; this node has per-ip, waits, shadow, bans, key`:            rule("x", "192.0.2.7"),
+		`404 no rule "x"; this node has per-ip, waits, shadow, changed, bans, key`:   rule("x", "192.0.2.7"),
 		`422 key: rule "per-ip": key "x" is no client's address; write for example`:  rule("per-ip", "x"),
 		`422 key: rule "key": key has 1 part; want 2: header:X-Api-Key, path`:        rule("key", "a"),
 		`422 key: rule "key": key part "a" is no canonical path`:                     rule("key", "s", "a"),

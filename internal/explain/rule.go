@@ -40,7 +40,7 @@ func (n *Node) describe(r *fastlimit.Rule, key policy.KeyText, f *policy.Foresig
 	a := &Rule{
 		Rule: r.Name(), Mode: r.Config().Mode.String(), Key: key.Text, Parts: key.Parts,
 		Allowed: f.Allowed(), Stage: d.Stage.String(), Level: f.Level, Store: f.Unsure,
-		Nodes: n.countedBy(r, key.Text),
+		Nodes: n.countedBy(r, key.Text), LiveFor: n.LiveFor(r.Name()).Seconds(),
 	}
 	a.everywhere, _, _ = n.Engine.Scope(r)
 	if d.Remaining != fastlimit.RemainingUnknown {
@@ -121,6 +121,9 @@ func (a *Rule) sentence(f *policy.Foresight) string {
 	}
 	if would != "is" && !d.Allowed {
 		text += " The rule is in shadow mode and denies nobody."
+	}
+	if a.LiveFor > 0 {
+		text += fmt.Sprintf(" An operator has changed the rule for another %v.", round(time.Duration(a.LiveFor*float64(time.Second))))
 	}
 	return text
 }

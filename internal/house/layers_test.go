@@ -67,6 +67,7 @@ var layers = []struct {
 	{"internal/audit", nil, "reads lines of a log"},
 	{"internal/explain", []string{".", "policy", "toptalkers", "internal/operator"}, "asks a policy, whoever wants to know"},
 	{"internal/overrides", []string{".", "policy", "bucket/registry", "internal/operator"}, "what operators set, whichever store keeps it and whoever answers requests"},
+	{"internal/liverules", []string{".", "policy", "internal/operator"}, "what operators change of rules for a while, whoever answers requests"},
 	{"internal/metrics", []string{"internal/prom", "internal/bans", "internal/overrides", "internal/audit", "internal/explain", "internal/lists", "internal/statefile", "bucket/redisstore", "bucket/pgstore", "bucket/remote", "sync/..."}, "so that neither store nor cluster knows of Prometheus, nor the server of either"},
 	{"internal/replay", []string{".", "policy", "bucket"}, "judges logs, and asks buckets for nothing but the names of algorithms; needs no server"},
 	{"internal/suggest", []string{".", "policy", "bucket", "internal/replay"}, "reads logs as replay does, and counts by the arithmetic of buckets"},
@@ -117,7 +118,7 @@ var layers = []struct {
 	{"bench/banbench", []string{"internal/testkit/netns", "bench/..."}, "floods servers, in a network of its own"},
 	{"bench/command", []string{".", "internal/cli", "bench/..."}, "flags of the benchmarks"},
 	{"bench", []string{"bench/command"}, "a main package, which nobody can import"},
-	{"cmd/fastlimit", []string{".", "ban/feed", "ban/nft", "policy", "toptalkers", "server", "bucket", "bucket/remote", "bucket/redisstore", "bucket/pgstore", "bucket/registry", "sync/gossip", "internal/cli", "internal/config", "internal/metrics", "internal/bans", "internal/overrides", "internal/audit", "internal/explain", "internal/lists", "internal/statefile", "internal/migrate/...", "internal/replay", "internal/screen", "internal/suggest", "internal/top"}, "flags, files, signals and wiring"},
+	{"cmd/fastlimit", []string{".", "ban/feed", "ban/nft", "policy", "toptalkers", "server", "bucket", "bucket/remote", "bucket/redisstore", "bucket/pgstore", "bucket/registry", "sync/gossip", "internal/cli", "internal/config", "internal/metrics", "internal/bans", "internal/overrides", "internal/liverules", "internal/audit", "internal/explain", "internal/lists", "internal/statefile", "internal/migrate/...", "internal/replay", "internal/screen", "internal/suggest", "internal/top"}, "flags, files, signals and wiring"},
 }
 
 // basics know nothing of this module, and everybody may import them.
@@ -162,7 +163,7 @@ var order = [][]string{
 	{"internal/exact", "internal/line", "internal/state"},
 	{".", "ban/nft", "bucket/step", "bucket/remote", "bucket/storetest", "bucket/registry/registrytest", "toptalkers"},
 	{"policy", "legacy", "internal/denial", "bucket/memstore", "bucket/redisstore", "bucket/pgstore", "bucket/storetest/trial", "sync/delta"},
-	{"sync/gossip", "middleware/...", "internal/replay", "internal/migrate", "internal/bans", "internal/explain", "internal/overrides", "internal/lists", "server/internal/guard", "server/internal/logs", "server/internal/certs", "server/internal/accesslog", "server/internal/http1", "server/internal/proxyheader", "server/internal/upstream"},
+	{"sync/gossip", "middleware/...", "internal/replay", "internal/migrate", "internal/bans", "internal/explain", "internal/overrides", "internal/liverules", "internal/lists", "server/internal/guard", "server/internal/logs", "server/internal/certs", "server/internal/accesslog", "server/internal/http1", "server/internal/proxyheader", "server/internal/upstream"},
 	{"server/internal/conn", "internal/metrics", "internal/suggest"},
 	{"server/internal/admin", "server/internal/decide", "server/internal/h2", "server/internal/lifecycle", "server/internal/metrics"},
 	{"server/internal/proxy", "server/internal/expel"},

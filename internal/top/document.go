@@ -84,6 +84,7 @@ type Rule struct {
 	Admitted float64 `json:"admitted"`
 	Denied   float64 `json:"denied"`
 	Bans     int     `json:"bans"`
+	LiveFor  float64 `json:"live_for"` // seconds until it is as the file says again; 0: it is
 }
 
 // Store is the store that nodes share.

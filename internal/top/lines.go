@@ -182,6 +182,9 @@ func (r *Rule) line() Line {
 	if r.Bans > 0 {
 		l = append(l, Span{fmt.Sprintf(", %d banned", r.Bans), Magenta})
 	}
+	if r.LiveFor > 0 {
+		l = append(l, Span{", changed for another " + span(r.LiveFor), Yellow})
+	}
 	return l
 }
 

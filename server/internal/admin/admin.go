@@ -46,7 +46,14 @@ type Bans interface {
 	Unban(rule string, key []string, by string) (reply any, err error)
 }
 
-// Config is what an admin listener shows. All but Top, Overrides and Bans are required; all functions
+// LiveRules are what operators change of rules for a while. Errors as those of [Overrides].
+type LiveRules interface {
+	List() any // that encodes as JSON
+	Change(rule string, body []byte, by string) (reply any, err error)
+	Undo(rule string, by string) (reply any, err error)
+}
+
+// Config is what an admin listener shows. All but Top, Overrides, Bans and Rules are required; all functions
 // but Listen are called concurrently.
 type Config struct {
 	Listen  func() (net.Listener, error) // binds the address
@@ -60,6 +67,7 @@ type Config struct {
 
 	Overrides Overrides             // nil: there are none, and none can be set
 	Bans      Bans                  // likewise
+	Rules     LiveRules             // nil: no rule can be changed
 	Operator  func() guard.Operator // who may change something; nil: only who is on this machine
 
 	// Reload reads the configuration again; by says who asks. Its error as those of Overrides.

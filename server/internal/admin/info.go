@@ -149,6 +149,9 @@ type Rule struct {
 
 	OnFailure string `json:"on_failure"`
 
+	// LiveSecs is the time until it is as the configuration says again; 0: it is.
+	LiveSecs float64 `json:"live_seconds,omitempty"`
+
 	// BurstBound is the most that P2 admits of one client at once; see
 	// [fastlimit.RulePlan.MaxBurst].
 	BurstBound uint64 `json:"burst_bound"`

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/fastlimit/fastlimit/internal/cli"
+	"github.com/fastlimit/fastlimit/internal/liverules"
+)
+
+// ruleCmd changes a rule of a running node for a while.
+type ruleCmd struct {
+	adminFlags
+
+	For   time.Duration `help:"How long it holds, 1s to 8784h. Default: 1h."`
+	Undo  bool          `help:"Take back what was changed: the rule is as the file says again."`
+	Rule  string        `arg:"" optional:"" help:"Name of the rule. Default: show all."`
+	Words []string      `arg:"" optional:"" name:"setting" help:"What to change: mode=shadow, mode=enforce, rate=N/s, burst=N."`
+}
+
+// Run implements the command.
+func (c *ruleCmd) Run(ctx context.Context, sys *system) error {
+	client, err := c.client("rule")
+	if err != nil {
+		return err
+	}
+	method, path, body := http.MethodGet, "/v1/rules", []byte(nil)
+	switch {
+	case c.Undo && (len(c.Words) > 0 || c.For != 0 || c.Rule == ""):
+		return cli.Usagef("--undo: name a rule and nothing else, as in: fastlimit rule per-ip --undo")
+	case c.For != 0 && len(c.Words) == 0:
+		return cli.Usagef("--for %v: nothing to change; write for example fastlimit rule per-ip mode=shadow --for 30m", c.For)
+	case c.Undo:
+		method, path = http.MethodDelete, "/v1/rules/"+url.PathEscape(c.Rule)
+	case len(c.Words) > 0:
+		method, path = http.MethodPatch, "/v1/rules/"+url.PathEscape(c.Rule)
+		if body, err = ruleChange(c.Words, c.For); err != nil {
+			return err
+		}
+	}
+	answer, err := client.do(ctx, method, path, body)
+	if err != nil || c.Output == "json" && c.Rule == "" {
+		return write(sys.stdout, answer, err)
+	}
+	if method != http.MethodGet {
+		var one liverules.Shown
+		if json.Unmarshal(answer, &one) != nil || one.Mode == "" {
+			return client.stranger("a rule")
+		}
+		if c.Output == "json" {
+			return write(sys.stdout, answer, nil)
+		}
+		_, err = fmt.Fprintf(sys.stdout, "%s: %s\n", printable(one.Rule), ruleText(&one))
+		return err
+	}
+	return c.show(client, answer, sys.stdout)
+}
+
+// ruleChange is the body that asks for a change.
+func ruleChange(words []string, life time.Duration) ([]byte, error) {
+	body := map[string]any{}
+	if life != 0 {
+		body["for"] = life.String()
+	}
+	for _, w := range words {
+		name, text, _ := strings.Cut(w, "=")
+		switch {
+		case body[name] != nil:
+			return nil, cli.Usagef("%s: %s is there twice", w, name)
+		case text != "" && (name == "mode" || name == "rate"):
+			body[name] = text
+		case text != "" && name == "burst":
+			n, err := strconv.ParseUint(text, 10, 64)
+			if err != nil {
+				return nil, cli.Usagef("%s: want a whole number above 0, for example burst=200", w)
+			}
+			body[name] = n
+		default:
+			return nil, cli.Usagef("%s: want mode=shadow, mode=enforce, rate=N/s or burst=N", w)
+		}
+	}
+	return json.Marshal(body)
+}
+
+// show prints all rules, or the one that was named.
+func (c *ruleCmd) show(client *adminClient, answer []byte, to io.Writer) error {
+	var list liverules.List
+	if json.Unmarshal(answer, &list) != nil || list.Rules == nil {
+		return client.stranger("a list of rules")
+	}
+	var names []string
+	shown := list.Rules[:0:0]
+	for _, r := range list.Rules {
+		names = append(names, printable(r.Rule))
+		if c.Rule == "" || c.Rule == r.Rule {
+			shown = append(shown, r)
+		}
+	}
+	if len(shown) == 0 {
+		return fmt.Errorf("fastlimit rule: no rule %q; %s has %s", c.Rule, c.Admin, strings.Join(names, ", "))
+	}
+	if c.Output == "json" {
+		return json.NewEncoder(to).Encode(&shown[0])
+	}
+	var out bytes.Buffer
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "RULE\tMODE\tLIMIT\tFILE\tENDS IN\tBY")
+	for i := range shown {
+		r := &shown[i]
+		file, left := "-", "-"
+		if r.SecondsLeft != nil {
+			file, left = r.File.Mode+", "+limitText(&r.File), leftOf(r).String()
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", printable(r.Rule), printable(r.Mode), limitText(&r.Limit), file, left, printable(r.By))
+	}
+	w.Flush()
+	return write(to, out.Bytes(), nil)
+}
+
+// ruleText is a rule in a line.
+func ruleText(r *liverules.Shown) string {
+	now := fmt.Sprintf("%s, %s", printable(r.Mode), limitText(&r.Limit))
+	if r.SecondsLeft == nil {
+		return now + ", as the file says"
+	}
+	return fmt.Sprintf("%s for %v, then %s, %s again", now, leftOf(r), printable(r.File.Mode), limitText(&r.File))
+}
+
+func limitText(l *liverules.Limit) string {
+	return fmt.Sprintf("%s burst %d", printable(l.Rate), l.Burst)
+}
+
+func leftOf(r *liverules.Shown) time.Duration {
+	return time.Duration(*r.SecondsLeft * float64(time.Second)).Round(time.Second)
+}

@@ -1,0 +1,196 @@
+package liverules
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/field"
+	"github.com/fastlimit/fastlimit/internal/operator"
+	"github.com/fastlimit/fastlimit/internal/safetext"
+	"github.com/fastlimit/fastlimit/internal/strictjson"
+)
+
+// change is what somebody wants of a rule. Its fields are those of the file, "" and 0 where that
+// holds.
+type change struct {
+	Rule, Mode, Rate string
+	Burst            uint64
+}
+
+// body is that of PATCH /v1/rules/NAME.
+type body struct {
+	Mode  string             `json:"mode"`
+	Rate  string             `json:"rate"`
+	Burst *uint64            `json:"burst"`
+	For   *operator.Duration `json:"for"`
+}
+
+// change is what it wants of a rule, and for how long. The error has a method HTTPStatus.
+func (b *body) change(rule string) (c change, life time.Duration, err error) {
+	c = change{Rule: rule, Mode: b.Mode, Rate: b.Rate}
+	if b.Burst != nil {
+		if c.Burst = *b.Burst; c.Burst == 0 {
+			return c, 0, operator.Refuse(http.StatusUnprocessableEntity, "burst: 0 admits nobody; want 1 or more")
+		}
+	}
+	if life, err = b.For.Life(); err == nil {
+		err = c.check()
+	}
+	return c, life, err
+}
+
+const example = `send for example {"mode":"shadow","for":"30m"} or {"rate":"50/s","burst":100}`
+
+var wants = map[string]string{"mode": "enforce or shadow", "rate": `a text such as "50/s"`, "burst": "a whole number above 0"}
+
+// on makes the change, which has been checked.
+func (c *change) on(rc *fastlimit.RuleConfig) {
+	switch c.Mode {
+	case fastlimit.Enforce.String():
+		rc.Mode = fastlimit.Enforce
+	case fastlimit.Shadow.String():
+		rc.Mode = fastlimit.Shadow
+	}
+	if c.Rate != "" {
+		rc.Rate, _ = fastlimit.ParseRate(c.Rate)
+	}
+	if c.Burst != 0 {
+		rc.Burst = c.Burst
+	}
+}
+
+// text is the change as who makes it writes it.
+func (c *change) text() string {
+	var words []string
+	if c.Mode != "" {
+		words = append(words, "mode="+c.Mode)
+	}
+	if c.Rate != "" {
+		words = append(words, "rate="+c.Rate)
+	}
+	if c.Burst != 0 {
+		words = append(words, "burst="+strconv.FormatUint(c.Burst, 10))
+	}
+	return strings.Join(words, " ")
+}
+
+// check says what is wrong with a change by itself. What a rule cannot keep the limiter says.
+func (c *change) check() error {
+	if *c == (change{Rule: c.Rule}) {
+		return operator.Refuse(http.StatusBadRequest, "nothing to change: %s", example)
+	}
+	if c.Mode != "" && c.Mode != fastlimit.Enforce.String() && c.Mode != fastlimit.Shadow.String() {
+		return operator.Refuse(http.StatusUnprocessableEntity, "mode: %s is none; want enforce or shadow", safetext.Quote(c.Mode, 64))
+	}
+	if c.Rate == "" {
+		return nil
+	}
+	if _, err := fastlimit.ParseRate(c.Rate); err != nil {
+		return operator.Refuse(http.StatusUnprocessableEntity, "rate: %s", operator.First(err))
+	}
+	return nil
+}
+
+// over is the change with what a later one says besides.
+func (c *change) over(later change) change {
+	if later.Mode == "" {
+		later.Mode = c.Mode
+	}
+	if later.Rate == "" {
+		later.Rate = c.Rate
+	}
+	if later.Burst == 0 {
+		later.Burst = c.Burst
+	}
+	return later
+}
+
+// Change makes the change of a body, JSON such as {"mode":"shadow","for":"30m"}, beside what is live
+// of the rule already. When it returns the rule holds so. by says who wants it, for the log. The error
+// has a method HTTPStatus.
+func (s *Set) Change(rule string, b []byte, by string) (any, error) {
+	var want body
+	if err := strictjson.Decode(b, &want); err != nil {
+		return nil, operator.Refuse(http.StatusBadRequest, "the body changes no rule: %v; %s", operator.WrongType(err, wants), example)
+	}
+	c, life, err := want.change(rule)
+	if err != nil {
+		return nil, err
+	}
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	file, all := s.current()
+	at := find(file, rule)
+	if at < 0 {
+		return nil, s.noRule(rule)
+	}
+	next := live{c, by, time.Now().Add(life)}
+	if was := slices.IndexFunc(all, func(l live) bool { return l.Rule == rule }); was >= 0 {
+		next.change = all[was].over(c)
+	}
+	rest := append(without(all, rule), next)
+	if err = s.config.Apply(changed(file, rest)); err != nil {
+		return nil, refused(rule, err)
+	}
+	s.set(file, rest)
+	s.config.Log.Info("live rule set", slog.String("by", by), slog.String("rule", rule), slog.String("change", next.text()),
+		slog.Duration("for", life), slog.Time("until", next.until.UTC()))
+	return s.shown(&file[at], &next), nil
+}
+
+// Undo has a rule go back now. The error has a method HTTPStatus.
+func (s *Set) Undo(rule, by string) (any, error) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	file, all := s.current()
+	at, rest := find(file, rule), without(all, rule)
+	switch {
+	case at < 0:
+		return nil, s.noRule(rule)
+	case len(rest) == len(all):
+		return nil, operator.Refuse(http.StatusNotFound, "nothing is live of rule %s: it is as the file says", rule)
+	}
+	if err := s.config.Apply(changed(file, rest)); err != nil {
+		return nil, refused(rule, err)
+	}
+	s.set(file, rest)
+	s.config.Log.Info("live rule ended", slog.String("by", by), slog.String("rule", rule))
+	return s.shown(&file[at], nil), nil
+}
+
+func without(all []live, rule string) []live {
+	return slices.DeleteFunc(slices.Clone(all), func(l live) bool { return l.Rule == rule })
+}
+
+// noRule is the refusal of a name. The rules that prefixes make follow their rule.
+func (s *Set) noRule(name string) error {
+	var have []string
+	for i := range s.file {
+		have = append(have, s.file[i].Limit.Name)
+	}
+	return operator.NoRule(name, have)
+}
+
+// refused is why the rules do not hold with a change: most often it is about the rule itself.
+func refused(rule string, err error) error {
+	if all := field.All(err); len(all) > 0 {
+		e, of := all[0], ""
+		if e.Rule != rule && e.Rule != "" {
+			of = "rule " + e.Rule + ": "
+		}
+		return operator.Refuse(http.StatusUnprocessableEntity, "%s%s: %s; %s", of, strings.ToLower(e.Field), e.Problem, e.Fix)
+	}
+	if _, ok := errors.AsType[interface {
+		error
+		HTTPStatus() int
+	}](err); ok {
+		return err
+	}
+	return operator.Refuse(http.StatusUnprocessableEntity, "the rules do not hold so: %v", err)
+}

@@ -1,0 +1,154 @@
+// Package liverules keeps what operators change of rules while a node runs: a mode, a rate or a
+// burst beside that of the configuration file, for a while. A rule goes back by itself.
+//
+// A change is made as a reload is, with other rules: the state of clients stays, and a looser
+// limit or shadow mode holds from the next request on. It is of this node, in its memory.
+package liverules
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fastlimit/fastlimit/policy"
+)
+
+// Config is what a [Set] works with. All of it is required.
+type Config struct {
+	// Apply has requests decided by other rules from then on, or by those of before with an error. It
+	// is called by one goroutine at a time.
+	Apply func([]policy.RuleSpec) error
+	Log   *slog.Logger
+}
+
+// retry is the pause after a rule could not go back.
+const retry = 10 * time.Second
+
+// Set is the live rules of a node. Make it with [New]; all methods are safe for concurrent use.
+type Set struct {
+	config Config
+	kick   chan struct{} // another end may be the next
+
+	changing sync.Mutex // held by whoever has other rules hold
+
+	mu   sync.Mutex // guards what follows, which only who is changing replaces; held briefly
+	file []policy.RuleSpec
+	live []live // in the order of their changes
+}
+
+// live is what holds for a rule beside the file.
+type live struct {
+	change
+	by    string
+	until time.Time // with a monotonic reading
+}
+
+// New returns a set without changes to the rules of a file.
+func New(c Config, file []policy.RuleSpec) *Set {
+	return &Set{config: c, file: file, kick: make(chan struct{}, 1)}
+}
+
+// Start has rules go back at their time until ctx ends.
+func (s *Set) Start(ctx context.Context) (stopped <-chan struct{}) {
+	end := make(chan struct{})
+	go func() {
+		defer close(end)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-s.kick:
+			case <-time.After(s.untilNext()):
+				if s.end(time.Now()) != nil {
+					select {
+					case <-ctx.Done():
+						return
+					case <-time.After(retry):
+					}
+				}
+			}
+		}
+	}()
+	return end
+}
+
+// untilNext is the time to the end that comes first.
+func (s *Set) untilNext() time.Duration {
+	_, all := s.current()
+	next := time.Hour // a turn for nothing
+	for i := range all {
+		next = min(next, time.Until(all[i].until))
+	}
+	return max(0, next)
+}
+
+// end has those rules go back whose time is up.
+func (s *Set) end(now time.Time) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	file, all := s.current()
+	rest := slices.DeleteFunc(slices.Clone(all), func(l live) bool { return !l.until.After(now) })
+	if len(rest) == len(all) {
+		return nil
+	}
+	if err := s.config.Apply(changed(file, rest)); err != nil {
+		s.config.Log.Error("a rule cannot go back to what the file says; it is tried again", slog.Any("error", err))
+		return err
+	}
+	s.set(file, rest)
+	for i := range all {
+		if l := &all[i]; !l.until.After(now) {
+			s.config.Log.Info("live rule ended", slog.String("cause", "its time"), slog.String("rule", l.Rule), slog.String("was", l.text()))
+		}
+	}
+	return nil
+}
+
+// Follow has the set go on with the rules of another file. use has requests decided by them with
+// what is live; if it returns an error nothing has changed. Of rules that are gone nothing is
+// live any more.
+func (s *Set) Follow(file []policy.RuleSpec, use func([]policy.RuleSpec) error) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	_, all := s.current()
+	rest := slices.DeleteFunc(slices.Clone(all), func(l live) bool { return find(file, l.Rule) < 0 })
+	if err := use(changed(file, rest)); err != nil {
+		return err
+	}
+	s.set(file, rest)
+	return nil
+}
+
+// changed are the rules of a file with what is live.
+func changed(file []policy.RuleSpec, all []live) []policy.RuleSpec {
+	rules := slices.Clone(file)
+	for i := range all {
+		if at := find(rules, all[i].Rule); at >= 0 {
+			all[i].on(&rules[at].Limit)
+		}
+	}
+	return rules
+}
+
+func find(rules []policy.RuleSpec, name string) int {
+	return slices.IndexFunc(rules, func(r policy.RuleSpec) bool { return r.Limit.Name == name })
+}
+
+func (s *Set) current() (file []policy.RuleSpec, all []live) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.file, s.live
+}
+
+// set is called with changing held.
+func (s *Set) set(file []policy.RuleSpec, all []live) {
+	s.mu.Lock()
+	s.file, s.live = file, all
+	s.mu.Unlock()
+	select {
+	case s.kick <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,54 @@
+package liverules
+
+import (
+	"slices"
+	"time"
+)
+
+// Saved is what is live of a rule, for the next process.
+type Saved struct {
+	Rule string
+	Mode string `json:",omitempty"`
+	Rate string `json:",omitempty"`
+
+	Burst uint64        `json:",omitempty"`
+	By    string        `json:",omitempty"`
+	Left  time.Duration // when it was saved
+}
+
+// Save returns what would end with the process.
+func (s *Set) Save() (saved []Saved) {
+	_, all := s.current()
+	for i := range all {
+		l := &all[i]
+		if left := time.Until(l.until); left > 0 {
+			saved = append(saved, Saved{l.Rule, l.Mode, l.Rate, l.Burst, l.by, left})
+		}
+	}
+	return saved
+}
+
+// Restore has rules be what was saved that long ago, but for those that have been changed since,
+// that are gone, or whose time is up. It returns how many are so because of it. With an error
+// nothing has changed.
+func (s *Set) Restore(saved []Saved, age time.Duration) (n int, err error) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	file, all := s.current()
+	rest, now := slices.Clone(all), time.Now()
+	for _, r := range saved {
+		c := change{r.Rule, r.Mode, r.Rate, r.Burst}
+		if r.Left <= age || find(file, r.Rule) < 0 || c.check() != nil || slices.ContainsFunc(rest, func(l live) bool { return l.Rule == r.Rule }) {
+			continue
+		}
+		rest = append(rest, live{c, r.By, now.Add(r.Left - age)})
+	}
+	if n = len(rest) - len(all); n == 0 {
+		return 0, nil
+	}
+	if err = s.config.Apply(changed(file, rest)); err != nil {
+		return 0, err
+	}
+	s.set(file, rest)
+	return n, nil
+}

@@ -1,0 +1,25 @@
+package metrics
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+func TestLiveRules(t *testing.T) {
+	t.Parallel()
+	c := LiveRules(func() map[string]time.Duration { return map[string]time.Duration{"per-ip": 90 * time.Second} })
+	if problems, err := testutil.CollectAndLint(c); err != nil || len(problems) > 0 {
+		t.Errorf("lint: %v, %v", problems, err)
+	}
+	want := `
+# HELP fastlimit_live_rule_seconds Time until a rule that an operator has changed is as the file says again; rules that nobody has changed have none.
+# TYPE fastlimit_live_rule_seconds gauge
+fastlimit_live_rule_seconds{rule="per-ip"} 90
+`
+	if err := testutil.CollectAndCompare(c, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+}

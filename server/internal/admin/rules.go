@@ -1,0 +1,40 @@
+package admin
+
+import "net/http"
+
+// listRules answers GET /v1/rules.
+func (f *Front) listRules(w http.ResponseWriter, _ *http.Request) {
+	if f.Rules == nil {
+		noLiveRules(w)
+		return
+	}
+	writeReply(w, f.Rules.List(), nil)
+}
+
+// changeRule answers PATCH /v1/rules/NAME.
+func (f *Front) changeRule(w http.ResponseWriter, r *http.Request) {
+	if f.Rules == nil {
+		noLiveRules(w)
+		return
+	}
+	body, ok := readBody(w, r, maxChangeBytes)
+	if !ok {
+		return
+	}
+	reply, err := f.Rules.Change(r.PathValue("name"), body, peer(r))
+	writeReply(w, reply, err)
+}
+
+// undoRule answers DELETE /v1/rules/NAME, which takes back what was changed of it.
+func (f *Front) undoRule(w http.ResponseWriter, r *http.Request) {
+	if f.Rules == nil {
+		noLiveRules(w)
+		return
+	}
+	reply, err := f.Rules.Undo(r.PathValue("name"), peer(r))
+	writeReply(w, reply, err)
+}
+
+func noLiveRules(w http.ResponseWriter) {
+	problem(w, http.StatusNotFound, "This server changes no rules while it runs.")
+}

@@ -1,0 +1,45 @@
+package server
+
+import (
+	"time"
+
+	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/policy"
+)
+
+// LiveRules are what operators change of rules for a while, for /v1/rules. Errors as those of
+// [Overrides].
+type LiveRules interface {
+	// List returns a document that encodes as JSON, with all rules.
+	List() any
+	// Change makes the change of a body to a rule, Undo takes back what was changed; by is the
+	// caller.
+	Change(rule string, body []byte, by string) (reply any, err error)
+	Undo(rule string, by string) (reply any, err error)
+
+	// Until is when a rule will be as its configuration says again; ok is false if it is.
+	Until(rule string) (end time.Time, ok bool)
+}
+
+// SetRules has requests that begin from now on decided by other rules: Limiter, made by With of
+// the one before, Engine, Tiers and Ready of a Config. All else stays, lists and listeners too. It cannot
+// fail, and is safe for concurrent use with everything but SetEngine.
+func (s *Server) SetRules(l *fastlimit.Limiter, e *policy.Engine, tiers []*fastlimit.Rule, ready func() error) {
+	s.reloads.Lock()
+	defer s.reloads.Unlock()
+	now := s.state.Load()
+	next := *now
+	c := &next.config
+	c.Limiter, c.Engine, c.Tiers, c.Ready = l, e.WithLists(s.Lists()), tiers, ready
+	s.swap(now, &next)
+}
+
+// liveFor is the time until a rule is as its configuration says again; 0: it is.
+func (s *Server) liveFor(rule string) time.Duration {
+	if c := s.config(); c.Rules != nil {
+		if end, ok := c.Rules.Until(rule); ok {
+			return max(0, time.Until(end))
+		}
+	}
+	return 0
+}
