@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,8 +20,9 @@ import (
 // node has rules hold as a node does, as a limiter plans them.
 type node struct {
 	t    *testing.T
-	rule []policy.RuleSpec
-	fail error
+	mu   sync.Mutex
+	rule []policy.RuleSpec // guarded by mu
+	fail error             // likewise
 	log  testkit.Log
 	*Set
 }
@@ -39,7 +41,16 @@ func newNode(t *testing.T, file []policy.RuleSpec) *node {
 	return n
 }
 
+// fails has changes fail from now on; nil: not any more.
+func (n *node) fails(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.fail = err
+}
+
 func (n *node) apply(all []policy.RuleSpec) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	if n.fail != nil {
 		return n.fail
 	}
@@ -53,6 +64,8 @@ func (n *node) apply(all []policy.RuleSpec) error {
 
 // holds is what requests are decided by.
 func (n *node) holds() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	var words []string
 	for i := range n.rule {
 		l := limitOf(&n.rule[i].Limit)
@@ -112,12 +125,12 @@ func TestEnds(t *testing.T) {
 		if synctest.Wait(); n.holds() != "shadow 10/s 10; enforce 20/s 20" {
 			t.Errorf("after the end: %s", n.holds())
 		}
-		n.fail = errors.New("no memory")
+		n.fails(errors.New("no memory"))
 		time.Sleep(40*time.Minute + time.Second)
 		if synctest.Wait(); n.holds() != "shadow 10/s 10; enforce 20/s 20" {
 			t.Errorf("while it cannot: %s", n.holds())
 		}
-		n.fail = nil
+		n.fails(nil)
 		time.Sleep(retry)
 		if synctest.Wait(); n.holds() != file || len(n.Ends()) != 0 {
 			t.Errorf("when it can again: %s, %v", n.holds(), n.Ends())
@@ -189,11 +202,11 @@ func TestFollowAndRestore(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		kept := n.Save()
 
-		n.fail = errors.New("no")
+		n.fails(errors.New("no"))
 		if err := n.Follow(rules("11/s"), n.apply); err == nil || len(n.Ends()) != 2 {
 			t.Errorf("a reload that fails: %v, %v", err, n.Ends())
 		}
-		n.fail = nil
+		n.fails(nil)
 		if err := n.Follow(rules("11/s"), n.apply); err != nil || n.holds() != "enforce 1/s 9" || len(n.Ends()) != 1 {
 			t.Errorf("%v: %s, %v", err, n.holds(), n.Ends())
 		}
