@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
@@ -12,10 +13,10 @@ import (
 type LiveRules interface {
 	// List returns a document that encodes as JSON, with all rules.
 	List() any
-	// Change makes the change of a body to a rule, Undo takes back what was changed; by is the
-	// caller.
-	Change(rule string, body []byte, by string) (reply any, err error)
-	Undo(rule string, by string) (reply any, err error)
+	// Change makes the change of a body to a rule, Undo takes back what was changed, here or on all
+	// nodes; by is the caller.
+	Change(ctx context.Context, rule string, body []byte, by string) (reply any, err error)
+	Undo(ctx context.Context, rule string, forAll bool, by string) (reply any, err error)
 
 	// Until is when a rule will be as its configuration says again; ok is false if it is.
 	Until(rule string) (end time.Time, ok bool)

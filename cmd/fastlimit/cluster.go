@@ -8,6 +8,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/config"
+	"github.com/fastlimit/fastlimit/internal/liverules"
 	"github.com/fastlimit/fastlimit/internal/metrics"
 	"github.com/fastlimit/fastlimit/server"
 	"github.com/fastlimit/fastlimit/sync/gossip"
@@ -16,19 +17,20 @@ import (
 // startCluster starts the cluster and lets the server show it; nil without one. It
 // does not fail if other nodes cannot be reached: a node that is started first, or
 // alone, must limit all the same. It fails if its port is taken.
-func startCluster(sc *server.Config, cfg *config.Config, kernel *droppers) (*gossip.Cluster, error) {
+func startCluster(sc *server.Config, cfg *config.Config, kernel *droppers, rules *liverules.Set) (*gossip.Cluster, error) {
 	c := cfg.Cluster
 	if c == nil {
 		return nil, nil
 	}
 	settings := c.Config
-	settings.Logger, settings.BanEnded = sc.Logger, kernel.ended
+	settings.Logger, settings.BanEnded, settings.Answer = sc.Logger, kernel.ended, rules.Answer
 	// Not the context of the command: the cluster has to outlive it, since it keeps
 	// exchanging counts while the server drains. node.close ends it.
 	running, err := gossip.Start(context.Background(), settings, sc.Limiter)
 	if err != nil {
 		return nil, err
 	}
+	rules.Join(running)
 	sc.TopTalkers = running // knows those of all nodes; the server alone would show its own
 	sc.Collectors = append(sc.Collectors, metrics.Cluster(running.Stats))
 	// Not ready while another node has this one's name: see sync/gossip/twins.go.

@@ -34,7 +34,7 @@ func liveConfig(cfg *config.Config, sc *server.Config) overrides.Config {
 
 // newRules makes what operators change of rules for a while.
 func newRules(n *node) *liverules.Set {
-	return liverules.New(liverules.Config{Apply: n.changeRules, Log: n.log}, n.cfg.Policy.Rules)
+	return liverules.New(liverules.Config{Changing: &n.reloading, Apply: n.changeRules, Log: n.log, Accept: n.cfg.Cluster != nil && n.cfg.Cluster.AcceptRules}, n.cfg.Policy.Rules)
 }
 
 // startRules has rules go back at their time until the node is closed.

@@ -107,7 +107,7 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 	}
 	// Before the cluster starts: what peers send is to be received within the limits.
 	n.memory = limitMemory(plannedMemory(cfg, &n.plan, &sc), sys.lookupEnv)
-	if n.cluster, err = startCluster(&sc, cfg, &n.kernel); err != nil {
+	if n.cluster, err = startCluster(&sc, cfg, &n.kernel, n.rules); err != nil {
 		return nil, err
 	}
 	n.fleet.Store(n.cluster)

@@ -79,10 +79,8 @@ func (n *node) read() error {
 	return err
 }
 
-// changeRules has other rules hold, and nothing else change.
+// changeRules has other rules hold, and nothing else change. It is called with reloading held.
 func (n *node) changeRules(rules []policy.RuleSpec) error {
-	n.reloading.Lock()
-	defer n.reloading.Unlock()
 	cfg := n.cfg.WithRules(rules)
 	if n.limiter == nil { // it is to be made
 		_, err := fastlimit.NewPlan(n.limiterConfig(cfg))

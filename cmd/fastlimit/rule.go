@@ -21,10 +21,11 @@ import (
 type ruleCmd struct {
 	adminFlags
 
-	For   time.Duration `help:"How long it holds, 1s to 8784h. Default: 1h."`
-	Undo  bool          `help:"Take back what was changed: the rule is as the file says again."`
-	Rule  string        `arg:"" optional:"" help:"Name of the rule. Default: show all."`
-	Words []string      `arg:"" optional:"" name:"setting" help:"What to change: mode=shadow, mode=enforce, rate=N/s, burst=N."`
+	For      time.Duration `help:"How long it holds, 1s to 8784h. Default: 1h."`
+	AllNodes bool          `help:"Change it on all nodes of the cluster that accept_rules."`
+	Undo     bool          `help:"Take back what was changed: the rule is as the file says again."`
+	Rule     string        `arg:"" optional:"" help:"Name of the rule. Default: show all."`
+	Words    []string      `arg:"" optional:"" name:"setting" help:"What to change: mode=shadow, mode=enforce, rate=N/s, burst=N."`
 }
 
 // Run implements the command.
@@ -41,9 +42,14 @@ func (c *ruleCmd) Run(ctx context.Context, sys *system) error {
 		return cli.Usagef("--for %v: nothing to change; write for example fastlimit rule per-ip mode=shadow --for 30m", c.For)
 	case c.Undo:
 		method, path = http.MethodDelete, "/v1/rules/"+url.PathEscape(c.Rule)
+		if c.AllNodes {
+			path += "?all_nodes=true"
+		}
+	case c.AllNodes && len(c.Words) == 0:
+		return cli.Usagef("--all-nodes: nothing to change; write for example fastlimit rule per-ip mode=shadow --all-nodes")
 	case len(c.Words) > 0:
 		method, path = http.MethodPatch, "/v1/rules/"+url.PathEscape(c.Rule)
-		if body, err = ruleChange(c.Words, c.For); err != nil {
+		if body, err = c.change(); err != nil {
 			return err
 		}
 	}
@@ -59,19 +65,24 @@ func (c *ruleCmd) Run(ctx context.Context, sys *system) error {
 		if c.Output == "json" {
 			return write(sys.stdout, answer, nil)
 		}
-		_, err = fmt.Fprintf(sys.stdout, "%s: %s\n", printable(one.Rule), ruleText(&one))
-		return err
+		if _, err = fmt.Fprintf(sys.stdout, "%s: %s\n", printable(one.Rule), ruleText(&one)); err != nil {
+			return err
+		}
+		return c.others(&one, sys.stdout)
 	}
 	return c.show(client, answer, sys.stdout)
 }
 
-// ruleChange is the body that asks for a change.
-func ruleChange(words []string, life time.Duration) ([]byte, error) {
+// change is the body that asks for a change.
+func (c *ruleCmd) change() ([]byte, error) {
 	body := map[string]any{}
-	if life != 0 {
-		body["for"] = life.String()
+	if c.For != 0 {
+		body["for"] = c.For.String()
 	}
-	for _, w := range words {
+	if c.AllNodes {
+		body["all_nodes"] = true
+	}
+	for _, w := range c.Words {
 		name, text, _ := strings.Cut(w, "=")
 		switch {
 		case body[name] != nil:
@@ -124,6 +135,26 @@ func (c *ruleCmd) show(client *adminClient, answer []byte, to io.Writer) error {
 	}
 	w.Flush()
 	return write(to, out.Bytes(), nil)
+}
+
+// others says what the other nodes have made of a change. That some have not followed is a failure
+// for scripts.
+func (c *ruleCmd) others(r *liverules.Shown, to io.Writer) error {
+	behind := 0
+	for _, n := range r.Nodes {
+		text := "the same"
+		if !n.Follows {
+			text = printableLong(n.Problem)
+			behind++
+		}
+		if _, err := fmt.Fprintf(to, "node %s: %s\n", printable(n.Node), text); err != nil {
+			return err
+		}
+	}
+	if behind > 0 {
+		return fmt.Errorf("fastlimit rule: %d of %d other nodes have not followed; one that was away does when it is back", behind, len(r.Nodes))
+	}
+	return nil
 }
 
 // ruleText is a rule in a line.

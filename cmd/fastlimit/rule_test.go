@@ -90,14 +90,21 @@ func TestRuleForAWhile(t *testing.T) {
 	run(`2 fastlimit: --undo: name a rule and nothing else, .*\n`, "rule", "--undo")
 }
 
-// Under load a rule is changed again and again, with lists in a file that change meanwhile: nobody
-// within the limit is denied, no request is lost, and the lists are the last ones.
+// Under load a rule is changed again and again, beside reloads, with lists in a file that change
+// meanwhile: nobody within the limit is denied, no request is lost, and the lists are the last ones.
 func TestRuleChangesUnderLoad(t *testing.T) {
 	t.Parallel()
 	list := writeFile(t, "deny.txt", "192.0.2.1\n")
 	p := serve(t, "-c", writeFile(t, "c.yaml", "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nmemory: 4MiB\ndeny: [{file: "+list+"}]\nrules: [{name: r, key: ip, rate: 1000/s, burst: 1000}]\n"))
 	stop := make(chan struct{})
 	all, denied, done := steady(t, "127.0.0.4", []*process{p}, 2*time.Millisecond, stop)
+	done.Go(func() {
+		for range 20 {
+			if code, _, errs := command(t, nil, "reload", "--admin", p.admin); code != 0 {
+				t.Error(errs)
+			}
+		}
+	})
 	for i := range 40 {
 		change := []string{"rule", "r", "rate=1000/s", fmt.Sprint("burst=", 1000+i)}
 		if i%4 == 3 {

@@ -204,11 +204,12 @@ type nodeState struct {
 
 	Overrides []overrides.Saved `json:",omitempty"` // likewise, where no store has them
 	Rules     []liverules.Saved `json:",omitempty"`
+	Shared    liverules.Shared  `json:",omitempty"` // of them, by all nodes
 }
 
 // write writes what is to be in the file.
 func (s *state) write(w io.Writer) error {
-	body, err := json.Marshal(nodeState{At: machine.Now(), Bans: s.bans.Save(), Overrides: s.overrides.Save(), Rules: s.rules.Save()})
+	body, err := json.Marshal(nodeState{At: machine.Now(), Bans: s.bans.Save(), Overrides: s.overrides.Save(), Rules: s.rules.Save(), Shared: s.rules.SaveShared()})
 	if err != nil {
 		return err
 	}
@@ -272,6 +273,7 @@ func (s *state) readFrom(r io.Reader) (*fastlimit.Limiter, error) {
 
 // restoreRules has the live rules go on that were read.
 func (s *state) restoreRules() {
+	s.rules.RestoreShared(s.saved.Shared, s.age)
 	switch n, err := s.rules.Restore(s.saved.Rules, s.age); {
 	case err != nil:
 		s.log.Error("live rules of the process before are not in force", slog.Any("error", err))

@@ -17,6 +17,9 @@ import (
 type Cluster struct {
 	gossip.Config
 	TopTalkers int // of each rule
+
+	// AcceptRules has rules changed here that an operator changes on all nodes.
+	AcceptRules bool
 }
 
 const (
@@ -58,8 +61,9 @@ var clusterSettings = section{
 		},
 		{name: "max_nodes", field: "MaxNodes", value: whole(number{least: 2, most: maxNodes, example: "32"}), def: "32", doc: "highest number of nodes; more are let in only from addresses in `join`"},
 		{name: "top_talkers", field: "TopTalkers", value: whole(number{least: 4, most: limit.MaxTopTalkers, example: "8192"}), def: "8192", doc: "clients of each rule that are tracked individually"},
-		{name: "ignore", field: "Ignore", value: listOf("list of names", "a list of nodes such as [edge-3]", nodeName()), shown: "none", doc: "nodes whose counts and bans are ignored"},
+		{name: "ignore", field: "Ignore", value: listOf("list of names", "a list of nodes such as [edge-3]", nodeName()), shown: "none", doc: "nodes whose counts and bans are ignored, and changed rules"},
 		{name: "accept_bans", field: "AcceptBans", value: boolean(), def: "false", doc: "whom another node bans is banned here too"},
+		{name: "accept_rules", field: "AcceptRules", value: boolean(), def: "false", doc: "rules that are changed for a while on all nodes, by another one, change here too"},
 	},
 }
 

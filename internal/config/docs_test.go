@@ -158,6 +158,9 @@ func TestReference(t *testing.T) {
 	}
 }
 
+// hasRules reports whether a block is more than a section.
+func hasRules(text string) bool { return regexp.MustCompile(`(?m)^rules:`).MatchString(text) }
+
 func checkBlock(t *testing.T, text, env string) {
 	t.Helper()
 	lookup := func(name string) (string, bool) {
@@ -168,7 +171,7 @@ func checkBlock(t *testing.T, text, env string) {
 		}
 		return "", false
 	}
-	if !strings.Contains(text, "rules:") {
+	if !hasRules(text) {
 		text += rule
 	}
 	files := machine{readFile: func(string) ([]byte, error) { return []byte("busy-for-{{retry_after}}-seconds\n"), nil }}

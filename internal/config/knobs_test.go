@@ -24,6 +24,7 @@ import (
 // notInTheFile are fields of the packages that no setting fills, with the reason.
 var notInTheFile = map[string]string{
 	"gossip.Config.BanEnded":       "the command tells the kernel",
+	"gossip.Config.Answer":         "the command tells what is live of rules",
 	"redisstore.Config.Logger":     "wired by the command",
 	"gossip.Config.Logger":         "wired by the command",
 	"fastlimit.Config.Store":       "opened by the command",

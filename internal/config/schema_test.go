@@ -79,7 +79,7 @@ func TestSchemaAcceptsTheDocuments(t *testing.T) {
 					continue
 				}
 				text := b[3]
-				if !strings.Contains(text, "rules:") {
+				if !hasRules(text) {
 					text += rule
 				}
 				accept(page, text)

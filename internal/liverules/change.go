@@ -1,6 +1,7 @@
 package liverules
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -29,6 +30,8 @@ type body struct {
 	Rate  string             `json:"rate"`
 	Burst *uint64            `json:"burst"`
 	For   *operator.Duration `json:"for"`
+
+	AllNodes bool `json:"all_nodes"`
 }
 
 // change is what it wants of a rule, and for how long. The error has a method HTTPStatus.
@@ -47,7 +50,7 @@ func (b *body) change(rule string) (c change, life time.Duration, err error) {
 
 const example = `send for example {"mode":"shadow","for":"30m"} or {"rate":"50/s","burst":100}`
 
-var wants = map[string]string{"mode": "enforce or shadow", "rate": `a text such as "50/s"`, "burst": "a whole number above 0"}
+var wants = map[string]string{"mode": "enforce or shadow", "rate": `a text such as "50/s"`, "burst": "a whole number above 0", "all_nodes": "true or false"}
 
 // on makes the change, which has been checked.
 func (c *change) on(rc *fastlimit.RuleConfig) {
@@ -112,20 +115,37 @@ func (c *change) over(later change) change {
 }
 
 // Change makes the change of a body, JSON such as {"mode":"shadow","for":"30m"}, beside what is live
-// of the rule already. When it returns the rule holds so. by says who wants it, for the log. The error
-// has a method HTTPStatus.
-func (s *Set) Change(rule string, b []byte, by string) (any, error) {
+// of the rule already. When it returns the rule holds so, with "all_nodes":true also on the others of
+// a cluster that could be reached. by says who wants it, for the log. The error has a method HTTPStatus.
+func (s *Set) Change(ctx context.Context, rule string, b []byte, by string) (any, error) {
 	var want body
 	if err := strictjson.Decode(b, &want); err != nil {
 		return nil, operator.Refuse(http.StatusBadRequest, "the body changes no rule: %v; %s", operator.WrongType(err, wants), example)
 	}
 	c, life, err := want.change(rule)
+	if err == nil && want.AllNodes && s.peers() == nil {
+		err = errAlone
+	}
 	if err != nil {
 		return nil, err
 	}
-	s.changing.Lock()
-	defer s.changing.Unlock()
+	shown, err := s.make(c, life, by, want.AllNodes)
+	if err != nil {
+		return nil, err
+	}
+	if want.AllNodes {
+		shown.Nodes = s.tell(ctx)
+	}
+	return shown, nil
+}
+
+var errAlone = operator.Refuse(http.StatusUnprocessableEntity, "this node is in no cluster: leave out --all-nodes")
+
+func (s *Set) make(c change, life time.Duration, by string, forAll bool) (*Shown, error) {
+	s.config.Changing.Lock()
+	defer s.config.Changing.Unlock()
 	file, all := s.current()
+	rule := c.Rule
 	at := find(file, rule)
 	if at < 0 {
 		return nil, s.noRule(rule)
@@ -135,33 +155,62 @@ func (s *Set) Change(rule string, b []byte, by string) (any, error) {
 		next.change = all[was].over(c)
 	}
 	rest := append(without(all, rule), next)
-	if err = s.config.Apply(changed(file, rest)); err != nil {
+	if err := s.config.Apply(changed(file, rest)); err != nil {
 		return nil, refused(rule, err)
 	}
 	s.set(file, rest)
-	s.config.Log.Info("live rule set", slog.String("by", by), slog.String("rule", rule), slog.String("change", next.text()),
-		slog.Duration("for", life), slog.Time("until", next.until.UTC()))
+	s.config.Log.Info("live rule set", withScope(forAll, slog.String("by", by), slog.String("rule", rule), slog.String("change", next.text()),
+		slog.Duration("for", life), slog.Time("until", next.until.UTC()))...)
+	if forAll {
+		s.share(&next, false)
+	}
 	return s.shown(&file[at], &next), nil
 }
 
-// Undo has a rule go back now. The error has a method HTTPStatus.
-func (s *Set) Undo(rule, by string) (any, error) {
-	s.changing.Lock()
-	defer s.changing.Unlock()
+// Undo has a rule go back now, here or on all nodes. The error has a method HTTPStatus.
+func (s *Set) Undo(ctx context.Context, rule string, forAll bool, by string) (any, error) {
+	if forAll && s.peers() == nil {
+		return nil, errAlone
+	}
+	shown, err := s.undo(rule, by, forAll)
+	if err != nil {
+		return nil, err
+	}
+	if forAll {
+		shown.Nodes = s.tell(ctx)
+	}
+	return shown, nil
+}
+
+func (s *Set) undo(rule, by string, forAll bool) (*Shown, error) {
+	s.config.Changing.Lock()
+	defer s.config.Changing.Unlock()
 	file, all := s.current()
 	at, rest := find(file, rule), without(all, rule)
 	switch {
 	case at < 0:
 		return nil, s.noRule(rule)
-	case len(rest) == len(all):
+	case len(rest) == len(all) && (!forAll || s.known(rule) == version{}):
 		return nil, operator.Refuse(http.StatusNotFound, "nothing is live of rule %s: it is as the file says", rule)
 	}
 	if err := s.config.Apply(changed(file, rest)); err != nil {
 		return nil, refused(rule, err)
 	}
 	s.set(file, rest)
-	s.config.Log.Info("live rule ended", slog.String("by", by), slog.String("rule", rule))
+	s.config.Log.Info("live rule ended", withScope(forAll, slog.String("by", by), slog.String("rule", rule))...)
+	if forAll {
+		// Others may have it for as long as anybody could have said.
+		s.share(&live{change{Rule: rule}, by, time.Now().Add(operator.MaxFor)}, true)
+	}
 	return s.shown(&file[at], nil), nil
+}
+
+// withScope adds to a line that a change is for all nodes.
+func withScope(forAll bool, attrs ...any) []any {
+	if forAll {
+		attrs = append(attrs, slog.Bool("all_nodes", true))
+	}
+	return attrs
 }
 
 func without(all []live, rule string) []live {

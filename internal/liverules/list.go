@@ -21,6 +21,8 @@ type Shown struct {
 	File        Limit    `json:"file"`         // what the file says, and will hold again
 	SecondsLeft *float64 `json:"seconds_left"` // until then; null: nothing is live
 	By          string   `json:"by,omitempty"` // who has made the last change
+
+	Nodes []NodeAnswer `json:"nodes,omitempty"` // of a change for all: what the others have made of it
 }
 
 // List is the document of GET /v1/rules.
@@ -39,15 +41,15 @@ func (s *Set) List() any {
 				of = &all[k]
 			}
 		}
-		list.Rules = append(list.Rules, s.shown(&file[i], of))
+		list.Rules = append(list.Rules, *s.shown(&file[i], of))
 	}
 	return list
 }
 
 // shown is a rule of the file with what is live of it, nil if nothing.
-func (s *Set) shown(spec *policy.RuleSpec, l *live) Shown {
+func (s *Set) shown(spec *policy.RuleSpec, l *live) *Shown {
 	now := spec.Limit
-	shown := Shown{Rule: now.Name, File: limitOf(&now)}
+	shown := &Shown{Rule: now.Name, File: limitOf(&now)}
 	if l != nil {
 		l.on(&now)
 		left := max(0, time.Until(l.until).Seconds())

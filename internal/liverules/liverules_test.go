@@ -37,7 +37,7 @@ func rules(all ...string) (specs []policy.RuleSpec) {
 
 func newNode(t *testing.T, file []policy.RuleSpec) *node {
 	n := &node{t: t, rule: file}
-	n.Set = New(Config{Log: slog.New(slog.NewTextHandler(&n.log, nil)), Apply: n.apply}, file)
+	n.Set = New(Config{Changing: new(sync.Mutex), Log: slog.New(slog.NewTextHandler(&n.log, nil)), Apply: n.apply}, file)
 	return n
 }
 
@@ -87,7 +87,7 @@ func status(err error) int {
 
 func (n *node) change(rule, body string, want int, holds string) string {
 	n.t.Helper()
-	reply, err := n.Change(rule, []byte(body), "alice")
+	reply, err := n.Change(n.t.Context(), rule, []byte(body), "alice")
 	if status(err) != want || n.holds() != holds {
 		n.t.Errorf("%s %s: %d %v, and %s; want %d, and %s", rule, body, status(err), err, n.holds(), want, holds)
 	}
@@ -182,7 +182,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	for rule, want := range map[string]int{"a": 404, "x": 404} {
-		if _, err := n.Undo(rule, "alice"); status(err) != want {
+		if _, err := n.Undo(t.Context(), rule, false, "alice"); status(err) != want {
 			t.Errorf("undo %s: %v", rule, err)
 		}
 	}
@@ -210,7 +210,7 @@ func TestFollowAndRestore(t *testing.T) {
 		if err := n.Follow(rules("11/s"), n.apply); err != nil || n.holds() != "enforce 1/s 9" || len(n.Ends()) != 1 {
 			t.Errorf("%v: %s, %v", err, n.holds(), n.Ends())
 		}
-		if _, err := n.Undo("a", "bob"); err != nil || n.holds() != "enforce 11/s 11" || len(n.Save()) != 0 {
+		if _, err := n.Undo(t.Context(), "a", false, "bob"); err != nil || n.holds() != "enforce 11/s 11" || len(n.Save()) != 0 {
 			t.Errorf("undone: %v, %s", err, n.holds())
 		}
 

@@ -2,7 +2,8 @@
 // burst beside that of the configuration file, for a while. A rule goes back by itself.
 //
 // A change is made as a reload is, with other rules: the state of clients stays, and a looser
-// limit or shadow mode holds from the next request on. It is of this node, in its memory.
+// limit or shadow mode holds from the next request on. It is of this node, in its memory, or of all
+// nodes of a cluster ([Set.Join]).
 package liverules
 
 import (
@@ -15,12 +16,16 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// Config is what a [Set] works with. All of it is required.
+// Config is what a [Set] works with. Accept is optional.
 type Config struct {
+	// Changing is held by whoever has other rules hold, here or by a reload.
+	Changing sync.Locker
 	// Apply has requests decided by other rules from then on, or by those of before with an error. It
-	// is called by one goroutine at a time.
+	// is called with Changing held.
 	Apply func([]policy.RuleSpec) error
 	Log   *slog.Logger
+
+	Accept bool // has what other nodes want of all nodes hold here
 }
 
 // retry is the pause after a rule could not go back.
@@ -31,11 +36,11 @@ type Set struct {
 	config Config
 	kick   chan struct{} // another end may be the next
 
-	changing sync.Mutex // held by whoever has other rules hold
-
-	mu   sync.Mutex // guards what follows, which only who is changing replaces; held briefly
-	file []policy.RuleSpec
-	live []live // in the order of their changes
+	mu     sync.Mutex // guards what follows, which only who has Changing replaces; held briefly
+	file   []policy.RuleSpec
+	live   []live            // in the order of their changes
+	shared map[string]shared // by rule
+	others Peers             // nil: there are none
 }
 
 // live is what holds for a rule beside the file.
@@ -47,14 +52,32 @@ type live struct {
 
 // New returns a set without changes to the rules of a file.
 func New(c Config, file []policy.RuleSpec) *Set {
-	return &Set{config: c, file: file, kick: make(chan struct{}, 1)}
+	return &Set{config: c, file: file, kick: make(chan struct{}, 1), shared: map[string]shared{}}
 }
 
-// Start has rules go back at their time until ctx ends.
+// Join has the set be one of those of all nodes. Call it before Start, if there are others.
+func (s *Set) Join(p Peers) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.others = p
+}
+
+func (s *Set) peers() Peers {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.others
+}
+
+// Start has rules go back at their time, and follow other nodes, until ctx ends.
 func (s *Set) Start(ctx context.Context) (stopped <-chan struct{}) {
 	end := make(chan struct{})
+	var loops sync.WaitGroup
+	if s.peers() != nil && s.config.Accept {
+		loops.Go(func() { s.follow(ctx) })
+	}
 	go func() {
 		defer close(end)
+		defer loops.Wait()
 		for {
 			select {
 			case <-ctx.Done():
@@ -86,8 +109,8 @@ func (s *Set) untilNext() time.Duration {
 
 // end has those rules go back whose time is up.
 func (s *Set) end(now time.Time) error {
-	s.changing.Lock()
-	defer s.changing.Unlock()
+	s.config.Changing.Lock()
+	defer s.config.Changing.Unlock()
 	file, all := s.current()
 	rest := slices.DeleteFunc(slices.Clone(all), func(l live) bool { return !l.until.After(now) })
 	if len(rest) == len(all) {
@@ -108,16 +131,21 @@ func (s *Set) end(now time.Time) error {
 
 // Follow has the set go on with the rules of another file. use has requests decided by them with
 // what is live; if it returns an error nothing has changed. Of rules that are gone nothing is
-// live any more.
+// live any more. Call it with Changing held.
 func (s *Set) Follow(file []policy.RuleSpec, use func([]policy.RuleSpec) error) error {
-	s.changing.Lock()
-	defer s.changing.Unlock()
 	_, all := s.current()
 	rest := slices.DeleteFunc(slices.Clone(all), func(l live) bool { return find(file, l.Rule) < 0 })
-	if err := use(changed(file, rest)); err != nil {
+	more := s.waiting(file, rest)
+	err := use(changed(file, append(slices.Clip(rest), more...)))
+	if err != nil && len(more) > 0 { // a reload does not fail for another node
+		more = nil
+		err = use(changed(file, rest))
+	}
+	if err != nil {
 		return err
 	}
-	s.set(file, rest)
+	s.set(file, append(rest, more...))
+	s.done(more)
 	return nil
 }
 
@@ -142,7 +170,7 @@ func (s *Set) current() (file []policy.RuleSpec, all []live) {
 	return s.file, s.live
 }
 
-// set is called with changing held.
+// set is called with Changing held.
 func (s *Set) set(file []policy.RuleSpec, all []live) {
 	s.mu.Lock()
 	s.file, s.live = file, all

@@ -16,6 +16,22 @@ type Saved struct {
 	Left  time.Duration // when it was saved
 }
 
+// Shared is what nodes have told each other, for the next process.
+type Shared []record
+
+// SaveShared returns what other nodes would have to tell again.
+func (s *Set) SaveShared() Shared { return s.records() }
+
+// RestoreShared has the set know what was saved that long ago. It changes no rule: what has held
+// is among what Restore has hold. Call it before that.
+func (s *Set) RestoreShared(all Shared, age time.Duration) {
+	for i := range all {
+		if c, ok := all[i].read(age); ok && c.version.compare(s.known(c.Rule)) > 0 && s.sharedCount() < mostShared {
+			s.keep(&c)
+		}
+	}
+}
+
 // Save returns what would end with the process.
 func (s *Set) Save() (saved []Saved) {
 	_, all := s.current()
@@ -32,8 +48,8 @@ func (s *Set) Save() (saved []Saved) {
 // that are gone, or whose time is up. It returns how many are so because of it. With an error
 // nothing has changed.
 func (s *Set) Restore(saved []Saved, age time.Duration) (n int, err error) {
-	s.changing.Lock()
-	defer s.changing.Unlock()
+	s.config.Changing.Lock()
+	defer s.config.Changing.Unlock()
 	file, all := s.current()
 	rest, now := slices.Clone(all), time.Now()
 	for _, r := range saved {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -61,7 +63,16 @@ func Start(ctx context.Context, c Config, lim *fastlimit.Limiter) (*Cluster, err
 		return nil, err
 	}
 	m := newMembers(&c, incarnation, j, x)
-	m.twins.ask, t.answer = t.asking(c.Node, incarnation, at), m.twins.answer
+	m.twins.ask = t.asking(c.Node, incarnation, at)
+	t.answer = func(message []byte) []byte {
+		if isQuestion(message) {
+			return m.twins.answer(message)
+		}
+		if t.silent.Load() {
+			return nil
+		}
+		return m.told(message)
+	}
 	t.merge = m.receive
 	t.run()
 	list, err := memberlist.Create(c.memberlistConfig(t, m, j, at))
@@ -143,6 +154,13 @@ func (c *Cluster) Peers() []string {
 		all = append(all, n.Name)
 	}
 	return all
+}
+
+// Away returns the names of nodes that were up and have gone without a farewell, sorted.
+func (c *Cluster) Away() []string {
+	c.members.mu.Lock()
+	defer c.members.mu.Unlock()
+	return slices.Sorted(maps.Keys(c.members.lost))
 }
 
 // Top returns the n clients with the highest rates over all nodes, as far as this

@@ -45,12 +45,17 @@ type Config struct {
 	// MaxNodes is N_max, for which the limiter was planned: the number of nodes
 	// admitted, this one included, plus those in Join. 0 means 32.
 	MaxNodes int
-	// Ignore are the names of nodes whose counts and bans are dropped.
+	// Ignore are the names of nodes whose counts and bans are dropped, and who are not asked.
 	Ignore []string
 	// AcceptBans has the bans of other nodes applied here, for as long as their rules
 	// would ban at most. They are only counted otherwise. Whoever has the secret can then have
 	// any client denied here.
 	AcceptBans bool
+
+	// Answer answers a question that a node of that name, or another one in its name, asks by
+	// [Cluster.Ask]. The question may be one of before that somebody sends again. It is called
+	// concurrently, and has two seconds. nil means empty answers.
+	Answer func(peer string, question []byte) []byte
 
 	// Logger receives all logs. nil means slog.Default().
 	Logger *slog.Logger
@@ -82,6 +87,9 @@ func (c Config) WithDefaults() Config {
 	c.MaxBytes = cmp.Or(c.MaxBytes, delta.DefaultMaxBytes)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
+	}
+	if c.Answer == nil {
+		c.Answer = func(string, []byte) []byte { return nil }
 	}
 	return c
 }
@@ -172,7 +180,7 @@ func (c *Config) memberlistConfig(t *transport, m *members, j *journal, at netip
 	mc.AdvertiseAddr, mc.AdvertisePort = at.Addr().String(), int(at.Port())
 	mc.Delegate, mc.Events, mc.Alive, mc.Conflict = m, m, m, m
 	mc.LogOutput = j
-	mc.DelegateProtocolMax = knowsBans
+	mc.DelegateProtocolMax = knowsQuestions
 	mc.UDPBufferSize = packetBytes
 	mc.EnableCompression = false // counts are compact, and decompression has no bound
 	mc.GossipInterval = gossipEvery

@@ -13,6 +13,8 @@
 // second time. The gate takes 0.9 µs for a packet of 1400 bytes, and 6 ns to reject
 // one without the cluster's name in front (BenchmarkGate, AMD EPYC, 2026-11).
 //
+// Programs ask each other by [Cluster.Ask], each question over a stream of its own.
+//
 // Everything dropped is counted where it is dropped: by the gate, which also decodes
 // messages as memberlist would; by the queue of counts; by the delegates that admit
 // nodes; and by delta. memberlist's own log is passed on at level debug, and its
@@ -59,7 +61,7 @@
 // # Bounds
 //
 // A packet has at most packetBytes on the wire; one beyond maxPacket is dropped
-// without being decrypted. Streams carry lists of members only: at most maxStreams
+// without being decrypted. Streams carry lists of members and questions: at most maxStreams
 // at once, each of bounded length and time. A stranger can therefore make this node
 // use 2 KiB for packets and maxStreams lists of members; members can fill the queue
 // of maxQueue packets on top. Outgoing UDP traffic has a ceiling over all peers,

@@ -23,6 +23,9 @@ const protocolVersion = 1
 // nodes speak stays 0 (see versions), so that both kinds admit each other.
 const knowsBans = 1
 
+// knowsQuestions is that of a node which answers those of [Cluster.Ask].
+const knowsQuestions = 2
+
 // metaSize is the size of a version and an incarnation.
 const metaSize = 1 + 8
 
@@ -49,8 +52,9 @@ type members struct {
 	journal     *journal
 	exchange    exchange
 	twins       *twins
-	nudge       chan struct{} // wakes join when a peer is lost
-	keepsGone   time.Duration // how long memberlist may keep the name of a peer that is gone
+	answer      func(peer string, question []byte) []byte // of the program
+	nudge       chan struct{}                             // wakes join when a peer is lost
+	keepsGone   time.Duration                             // how long memberlist may keep the name of a peer that is gone
 
 	mu    sync.Mutex // guards all below
 	peers map[string]*peer
@@ -86,7 +90,7 @@ type exchange interface {
 
 func newMembers(c *Config, incarnation uint64, j *journal, x exchange) *members {
 	return &members{
-		self: c.Node, incarnation: incarnation, maxNodes: c.MaxNodes, journal: j, exchange: x,
+		self: c.Node, incarnation: incarnation, maxNodes: c.MaxNodes, journal: j, exchange: x, answer: c.Answer,
 		twins: newTwins(c.Node, incarnation, c.Logger), nudge: make(chan struct{}, 1),
 		keepsGone: namesKept(goneFor, c.MaxNodes, probeEvery),
 		peers:     map[string]*peer{}, lost: map[string]lostPeer{}, gone: map[string]time.Time{},

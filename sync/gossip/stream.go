@@ -47,8 +47,9 @@ func (t *transport) accept() {
 func (t *transport) serve(s *stream) {
 	_ = s.SetDeadline(time.Now().Add(streamTimeout))
 	frame, plain, reason := t.gate.readOpening(&counter{Reader: s.Conn, transport: t})
-	if reason == accepted && isQuestion(plain) {
+	if reason == accepted && isAsked(plain) {
 		if answer := t.answer(plain); answer != nil {
+			_ = s.SetDeadline(time.Now().Add(streamTimeout)) // it may have taken a while
 			_, _ = s.Write(t.gate.seal(answer))
 		}
 		_ = s.Close()

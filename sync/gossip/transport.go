@@ -49,7 +49,7 @@ type transport struct {
 	counts  chan queued                              // of mergeQueued
 	merge   func(counts []byte, from netip.AddrPort) // set before run
 	refuse  func(reason string, from net.Addr)
-	answer  func(question []byte) (answer []byte) // answers a question of another node; set before run
+	answer  func(question []byte) (answer []byte) // answers a question of another node, nil if it is none; set before run
 	silent  atomic.Bool                           // neither sends nor passes anything on, but for twins' questions
 
 	done       context.Context // ends with the node

@@ -49,8 +49,8 @@ type Bans interface {
 // LiveRules are what operators change of rules for a while. Errors as those of [Overrides].
 type LiveRules interface {
 	List() any // that encodes as JSON
-	Change(rule string, body []byte, by string) (reply any, err error)
-	Undo(rule string, by string) (reply any, err error)
+	Change(ctx context.Context, rule string, body []byte, by string) (reply any, err error)
+	Undo(ctx context.Context, rule string, forAll bool, by string) (reply any, err error)
 }
 
 // Config is what an admin listener shows. All but Top, Overrides, Bans and Rules are required; all functions

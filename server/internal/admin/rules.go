@@ -1,6 +1,10 @@
 package admin
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/fastlimit/fastlimit/server/internal/text"
+)
 
 // listRules answers GET /v1/rules.
 func (f *Front) listRules(w http.ResponseWriter, _ *http.Request) {
@@ -21,17 +25,22 @@ func (f *Front) changeRule(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	reply, err := f.Rules.Change(r.PathValue("name"), body, peer(r))
+	reply, err := f.Rules.Change(r.Context(), r.PathValue("name"), body, peer(r))
 	writeReply(w, reply, err)
 }
 
-// undoRule answers DELETE /v1/rules/NAME, which takes back what was changed of it.
+// undoRule answers DELETE /v1/rules/NAME[?all_nodes=true], which takes back what was changed of it.
 func (f *Front) undoRule(w http.ResponseWriter, r *http.Request) {
 	if f.Rules == nil {
 		noLiveRules(w)
 		return
 	}
-	reply, err := f.Rules.Undo(r.PathValue("name"), peer(r))
+	all := r.URL.Query().Get("all_nodes")
+	if all != "" && all != "true" && all != "false" {
+		problem(w, http.StatusBadRequest, "all_nodes="+text.Printable(all)+": want true or false")
+		return
+	}
+	reply, err := f.Rules.Undo(r.Context(), r.PathValue("name"), all == "true", peer(r))
 	writeReply(w, reply, err)
 }
 
