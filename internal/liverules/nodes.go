@@ -38,6 +38,8 @@ const (
 	lookEvery  = time.Second      // whether nodes have come up
 	askEvery   = 10 * time.Second // at least one of them
 	askTimeout = 5 * time.Second
+	// tellTimeout is within the time that the command line waits for an answer.
+	tellTimeout = 3 * time.Second
 	// askedAtOnce bounds whom a node asks at a time, as all others may ask the same one.
 	askedAtOnce = 2
 	mostShared  = 256       // rules
@@ -255,7 +257,7 @@ func (s *Set) tell(ctx context.Context) []NodeAnswer {
 	for _, name := range s.peers().Away() {
 		answers = append(answers, NodeAnswer{Node: name, Problem: "it is away"})
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellTimeout)
 	defer cancel()
 	var asking sync.WaitGroup
 	for i, name := range names {

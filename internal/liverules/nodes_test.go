@@ -19,6 +19,7 @@ type network struct {
 	mu    sync.Mutex
 	nodes map[string]*node
 	cut   map[string]bool
+	hangs string // a node that takes questions, and does not answer
 }
 
 // peer is a node of it as Peers.
@@ -43,10 +44,14 @@ func (p peer) others(cut bool) (names []string) {
 func (p peer) Peers() []string { return p.others(false) }
 func (p peer) Away() []string  { return p.others(true) }
 
-func (p peer) Ask(_ context.Context, name string, q []byte) ([]byte, error) {
+func (p peer) Ask(ctx context.Context, name string, q []byte) ([]byte, error) {
 	p.mu.Lock()
-	other, cut := p.nodes[name], p.cut[name] || p.cut[p.name]
+	other, cut, hangs := p.nodes[name], p.cut[name] || p.cut[p.name], p.hangs == name
 	p.mu.Unlock()
+	if hangs {
+		<-ctx.Done()
+		return nil, errors.New("it did not answer")
+	}
 	if other == nil || cut {
 		return nil, errors.New("cut off")
 	}
@@ -128,6 +133,20 @@ func TestAllNodes(t *testing.T) {
 		if err := other.Follow(rules("20/s"), other.apply); err != nil || other.holds() != "enforce 5/s 5" {
 			t.Errorf("reloaded: %v %s", err, other.holds())
 		}
+		// One that does not answer is not waited for for long.
+		w.mu.Lock()
+		w.hangs = "c"
+		w.mu.Unlock()
+		start := time.Now()
+		reply, err = b.Change(ctx, "a", []byte(`{"rate":"6/s","all_nodes":true}`), "bob")
+		if got, took := answers(t, reply, err), time.Since(start); got[1] != (NodeAnswer{"c", false, "it did not answer"}) || took > 4*time.Second || a.holds() != "enforce 6/s 6" {
+			t.Errorf("%+v after %v", got, took)
+		}
+		w.mu.Lock()
+		w.hangs = ""
+		w.mu.Unlock()
+		reply, err = c.Change(ctx, "a", []byte(`{"rate":"5/s","all_nodes":true}`), "carol")
+		answers(t, reply, err)
 		// The last one counts, whoever made it; a change of one node alone stays that.
 		if _, err := b.Change(ctx, "a", []byte(`{"rate":"7/s"}`), "bob"); err != nil {
 			t.Fatal(err)
