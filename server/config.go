@@ -36,6 +36,23 @@ func (b BadRequests) String() string {
 	return "charge"
 }
 
+// AdminToken is who may do something through the admin listener: a secret, sent as a bearer token.
+type AdminToken struct {
+	Name   string // by which changes are logged; "": the address alone
+	Secret string
+	Scope  AdminScope
+}
+
+// AdminScope is what a token is good for. If there is a token with [ScopeRead], reading needs a
+// token too, of either scope.
+type AdminScope uint8
+
+// The scopes of tokens.
+const (
+	ScopeAct  AdminScope = iota // to change something, and to read
+	ScopeRead                   // to read
+)
+
 // Config configures a [Server]. Limiter, Engine, Identity and Listeners are
 // required. A zero value of any other field means its default. All functions are
 // called concurrently.
@@ -58,9 +75,9 @@ type Config struct {
 	// clients: whoever reaches it may read everything.
 	Admin string
 
-	// AdminToken is what whoever changes something has to send where Admin is neither
-	// on loopback nor a socket. Empty means that nobody may there.
-	AdminToken string
+	// AdminTokens are what whoever changes something has to send, one of them, where Admin is neither
+	// on loopback nor a socket. None means that nobody may there.
+	AdminTokens []AdminToken
 
 	// Overrides answers /v1/overrides; see [Server.SetEngine]. nil: there are none.
 	Overrides Overrides

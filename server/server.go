@@ -135,7 +135,7 @@ func (s *Server) newAdmin() *admin.Front {
 		Ready: s.ready, Info: s.info, Reload: now.Reload,
 		HashKey: func(value string) string { return s.decide.Snapshot().Settings().Engine.HashKey(value) },
 		Batch:   s.decide.Batch, MaxBatchBytes: decide.MaxBatchBytes,
-		Operator: func() guard.Operator { return guard.Operator{Token: s.config().AdminToken} },
+		Operator: s.operator,
 		Top:      s.top, Explain: explainer{s}, Changes: now.Changes,
 	}
 	if now.Overrides != nil { // a nil one in an interface of another type would not be nil
@@ -148,6 +148,14 @@ func (s *Server) newAdmin() *admin.Front {
 		c.Rules = now.Rules
 	}
 	return admin.New(c)
+}
+
+// operator says who may do what through the admin listener.
+func (s *Server) operator() (o guard.Operator) {
+	for _, t := range s.config().AdminTokens {
+		o.Tokens = append(o.Tokens, guard.Token{Name: t.Name, Secret: t.Secret, ReadOnly: t.Scope == ScopeRead})
+	}
+	return o
 }
 
 // Overrides are the limits that operators give to clients of a rule for a while, for

@@ -90,3 +90,36 @@ func TestChangesByAddress(t *testing.T) {
 		t.Error(body)
 	}
 }
+
+// Tokens have the names of who sends them, for the log, and scopes.
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	alice, grafana := writeFile(t, "alice", "0123456789abcdef\n"), writeFile(t, "grafana", "fedcba9876543210\n")
+	p := start(t, exec.Command(binary, "serve", "-c", writeFile(t, "c.yaml",
+		"listen: 127.0.0.1:0\nadmin: {address: \"0.0.0.0:0\", tokens: [{name: alice, file: "+alice+"}, {name: grafana, file: "+grafana+", scope: read}]}\ntop_talkers: 64\nrules: [{name: r, rate: 1000/s}]\n")))
+	run := func(token string, args ...string) string {
+		t.Helper()
+		if token != "" {
+			args = append(args, "--token-file", token)
+		}
+		code, stdout, stderr := command(t, nil, append(args, "--admin", strings.Replace(p.admin, "0.0.0.0", "127.0.0.1", 1))...)
+		return fmt.Sprint(code, " ", stdout, stderr)
+	}
+	for _, args := range [][]string{{"top"}, {"bans"}, {"changes"}, {"rule"}, {"override", "list"}, {"explain", "192.0.2.7"}} {
+		if got := run("", args...); !strings.HasPrefix(got, "1 ") || !strings.Contains(got, "reading needs one, or one with the scope act") {
+			t.Errorf("%q without a token: %s", args, got)
+		}
+		if got := run(grafana, args...); !strings.HasPrefix(got, "0 ") {
+			t.Errorf("%q: %s", args, got)
+		}
+	}
+	if got := run(grafana, "ban", "198.51.100.0/24"); !strings.Contains(got, "the token of grafana has the scope read: changes need one with the scope act") {
+		t.Error(got)
+	}
+	if got := run(alice, "ban", "198.51.100.0/24"); !strings.HasPrefix(got, "0 ") {
+		t.Error(got)
+	}
+	if got := run(grafana, "changes"); !strings.Contains(got, "alice (127.0.0.1)  ban set ") {
+		t.Error(got)
+	}
+}

@@ -20,14 +20,15 @@ import (
 // topCmd asks a running node over HTTP, as a monitoring system would: it needs no
 // configuration file and no rights on the machine, just a way to the admin listener.
 type topCmd struct {
-	Admin  string        `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Admin address of a running node, host:port or unix:/path; in a cluster, of any node. Default: 127.0.0.1:8081."`
-	N      int           `short:"n" default:"20" help:"Number of clients to print."`
-	Sort   string        `enum:"rate,denied,share,key" default:"rate" help:"What to sort by: rate, denied, share (of the limit) or key."`
-	Rule   string        `help:"Show the clients of this rule alone."`
-	Once   bool          `help:"Print one table, on a terminal too, where the default is a screen that keys steer."`
-	Watch  bool          `help:"Print table after table until interrupted, where there is no screen."`
-	Every  time.Duration `default:"1s" help:"Refresh interval. Default: 1s."`
-	Output string        `short:"o" enum:"text,json" default:"text" help:"Output format: text or json."`
+	Admin     string        `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Admin address of a running node, host:port or unix:/path; in a cluster, of any node. Default: 127.0.0.1:8081."`
+	N         int           `short:"n" default:"20" help:"Number of clients to print."`
+	Sort      string        `enum:"rate,denied,share,key" default:"rate" help:"What to sort by: rate, denied, share (of the limit) or key."`
+	Rule      string        `help:"Show the clients of this rule alone."`
+	Once      bool          `help:"Print one table, on a terminal too, where the default is a screen that keys steer."`
+	Watch     bool          `help:"Print table after table until interrupted, where there is no screen."`
+	Every     time.Duration `default:"1s" help:"Refresh interval. Default: 1s."`
+	TokenFile string        `placeholder:"FILE" help:"File with a token of admin, where reading needs one."`
+	Output    string        `short:"o" enum:"text,json" default:"text" help:"Output format: text or json."`
 }
 
 const (
@@ -107,7 +108,11 @@ func noColor(sys *system) bool {
 // ask asks for n clients once. The document is of body, which is passed on with -o json as
 // the node sent it: newer nodes may have fields that this program does not know.
 func (c *topCmd) ask(ctx context.Context, n int, order, rule string) (d *top.Document, body []byte, err error) {
-	client := adminClient{command: "top", admin: c.Admin}
+	token, err := readToken(c.TokenFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	client := adminClient{command: "top", admin: c.Admin, token: token}
 	q := url.Values{"n": {strconv.Itoa(n)}}
 	if order != top.ByRate { // which nodes of all versions know
 		q.Set("sort", order)

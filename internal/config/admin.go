@@ -1,10 +1,14 @@
 package config
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
+
+	"github.com/fastlimit/fastlimit/server"
 )
 
 // DefaultAdmin is the address of the admin listener where the file has none.
@@ -18,6 +22,19 @@ var adminSettings = section{
 	settings: []setting{
 		{name: "address", field: "Address", value: socketAddress(), def: DefaultAdmin, doc: "`host:port`, or `unix:` and the path of a socket"},
 		{name: "token_file", field: "Token", value: tokenFile(), shown: "none", doc: "a file with the token that changes need where the address is neither on loopback nor a socket"},
+		{name: "tokens", field: "Tokens", value: listOf("list of tokens", tokensExample, mapping(&tokenSettings)), shown: "none", doc: "more of them, with the names of who has them"},
+	},
+}
+
+const tokensExample = "a list such as [{name: alice, file: /etc/fastlimit/alice}, {name: grafana, file: /etc/fastlimit/grafana, scope: read}]"
+
+// tokenSettings fills server.AdminToken.
+var tokenSettings = section{
+	name: "token", want: "a token such as {name: alice, file: /etc/fastlimit/alice}", where: "in an element of admin.tokens",
+	settings: []setting{
+		{name: "name", field: "Name", value: nameOf(nameWant, nameRunes), required: "write who has it, for example name: alice", doc: "whose it is, for the log"},
+		{name: "file", field: "Secret", value: tokenFile(), required: "write for example file: /etc/fastlimit/alice", doc: "a file with the token"},
+		{name: "scope", field: "Scope", value: choice("act", "read"), def: "act", doc: "what it is good for: changes, or reading alone"},
 	},
 }
 
@@ -28,14 +45,37 @@ func adminListener() value {
 		if n.kind != isMapping {
 			return one.read(d, n, to)
 		}
-		var admin struct{ Address, Token string }
+		var admin struct {
+			Address, Token string
+			Tokens         []server.AdminToken
+		}
 		ok := more.read(d, n, reflect.ValueOf(&admin).Elem())
-		d.cfg.Server.AdminToken = admin.Token
+		if admin.Token != "" {
+			admin.Tokens = append(admin.Tokens, server.AdminToken{Secret: admin.Token})
+		}
+		d.cfg.Server.AdminTokens = admin.Tokens
 		to.SetString(admin.Address)
-		return ok
+		return d.checkTokens(n, admin.Tokens) && ok
 	}}
 	v.schema = schema{"anyOf": []schema{one.schema, more.schema}}
 	return v
+}
+
+// checkTokens reports tokens that cannot be told apart.
+func (d *decoder) checkTokens(n *node, all []server.AdminToken) bool {
+	for i := range all {
+		for k := range all[:i] {
+			switch {
+			case all[i].Secret != "" && all[i].Secret == all[k].Secret:
+				d.fail(n, fmt.Sprintf("the files of two tokens have the same one, that of %q too", all[k].Name), "make one for each: openssl rand -hex 32")
+				return false
+			case all[i].Name != "" && all[i].Name == all[k].Name:
+				d.fail(n, fmt.Sprintf("two tokens have the name %q", all[i].Name), "give each its own")
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // tokenFile is a file with a token that HTTP can carry and nobody guesses.
@@ -72,8 +112,14 @@ func adminWarnings(c *Config, warn warnFunc) {
 	if !adminIsLocal(c.Server.Admin) {
 		warn("admin: %s can be reached from other machines; it serves metrics, profiles, the clients that are limited, and decisions about any, so keep it behind a firewall", c.Server.Admin)
 	}
-	if c.Server.AdminToken != "" && adminIsLocal(c.Server.Admin) {
-		warn("admin.token_file: %s is on this machine, where changes need no token: any process that reaches it may make them; remove it (a Unix socket keeps the other users of the machine out)", c.Server.Admin)
+	if len(c.Server.AdminTokens) == 0 || !adminIsLocal(c.Server.Admin) {
+		return
+	}
+	const why = "%s is on this machine, where nobody needs a token: any process that reaches it may change and read all; "
+	if slices.ContainsFunc(c.Server.AdminTokens, func(t server.AdminToken) bool { return t.Name == "" }) {
+		warn("admin.token_file: "+why+"remove it (a Unix socket keeps the other users of the machine out)", c.Server.Admin)
+	} else {
+		warn("admin.tokens: "+why+"they only name who sends them in the log", c.Server.Admin)
 	}
 }
 

@@ -1,15 +1,18 @@
 package config
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fastlimit/fastlimit/server"
 )
 
 func TestAdminToken(t *testing.T) {
 	t.Parallel()
 	const good = "0123456789abcdef"
-	files := map[string]string{"good": good + "\n", "short": "0123456789abcde\n", "blank": "0123456789 abcdef", "empty": "", "lines": good + "\n" + good}
+	files := map[string]string{"good": good + "\n", "short": "0123456789abcde\n", "blank": "0123456789 abcdef", "empty": "", "lines": good + "\n" + good, "other": "fedcba9876543210"}
 	read := machine{readFile: func(path string) ([]byte, error) { return []byte(files[path]), nil }}
 	for text, want := range map[string]struct{ admin, token, err string }{
 		"admin: 127.0.0.1:9": {admin: "127.0.0.1:9"},
@@ -21,8 +24,17 @@ func TestAdminToken(t *testing.T) {
 		"admin: {token_file: empty}":                         {err: "holds no token"},
 		"admin: {token_file: lines}":                         {err: "holds no token"},
 		"admin: {address: x}":                                {err: "t:1:18: admin.address: \"x\" is not host:port"},
-		"admin: {token: x}":                                  {err: "unknown setting"},
-		"admin: [127.0.0.1:9]":                               {err: "want"},
+		"admin: {address: \"10.0.0.1:9\", tokens: [{name: al, file: good}, {name: gr, file: other, scope: read}]}": {admin: "10.0.0.1:9", token: "al:" + good + ":0 gr:fedcba9876543210:1"},
+		"admin: {tokens: [{name: al, file: other}], token_file: good}":                                             {admin: DefaultAdmin, token: "al:fedcba9876543210:0 " + good},
+		"admin: {tokens: [{name: al, file: good}], token_file: good}":                                              {err: "t:1:8: admin: the files of two tokens have the same one, that of \"al\" too; make one for each"},
+		"admin: {tokens: [{name: al, file: good}, {name: al, file: other}]}":                                       {err: "two tokens have the name \"al\""},
+		"admin: {tokens: [{name: al, file: short}]}":                                                               {err: "the file holds no token"},
+		"admin: {tokens: [{file: good}]}":                                                                          {err: "write who has it"},
+		"admin: {tokens: [{name: al}]}":                                                                            {err: "write for example file: /etc/fastlimit/alice"},
+		"admin: {tokens: [{name: al, file: good, scope: write}]}":                                                  {err: "write act or read"},
+		"admin: {tokens: good}":                                                                                    {err: "want a list such as"},
+		"admin: {token: x}":                                                                                        {err: "unknown setting"},
+		"admin: [127.0.0.1:9]":                                                                                     {err: "want"},
 	} {
 		c, err := parse("t", []byte(text+"\n"+rule), noEnv, read)
 		switch {
@@ -30,10 +42,22 @@ func TestAdminToken(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), want.err) || strings.Contains(err.Error(), good) {
 				t.Errorf("%s: %v, want %q", text, err, want.err)
 			}
-		case err != nil || c.Server.Admin != want.admin || c.Server.AdminToken != want.token:
+		case err != nil || c.Server.Admin != want.admin || tokensText(c.Server.AdminTokens) != want.token:
 			t.Errorf("%s: %+v, %v", text, c, err)
 		}
 	}
+}
+
+func tokensText(all []server.AdminToken) string {
+	var words []string
+	for _, t := range all {
+		if t.Name != "" {
+			words = append(words, fmt.Sprintf("%s:%s:%d", t.Name, t.Secret, t.Scope))
+		} else {
+			words = append(words, t.Secret)
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // Who writes a token believes that it is asked for.
@@ -47,6 +71,12 @@ func TestTokenWithoutEffect(t *testing.T) {
 		}
 		if got := slices.ContainsFunc(Warnings(c, plan(t, c)), func(w string) bool { return strings.HasPrefix(w, "admin.token_file: ") }); got != want {
 			t.Errorf("%s: warned %v, want %v", address, got, want)
+		}
+		if c, err = parse("t", []byte("admin: {address: "+address+", tokens: [{name: al, file: f}]}\n"+rule), noEnv, read); err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.ContainsFunc(Warnings(c, plan(t, c)), func(w string) bool { return strings.HasPrefix(w, "admin.tokens: ") }); got != want {
+			t.Errorf("%s: warned %v of names, want %v", address, got, want)
 		}
 	}
 }

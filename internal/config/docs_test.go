@@ -174,7 +174,9 @@ func checkBlock(t *testing.T, text, env string) {
 	if !hasRules(text) {
 		text += rule
 	}
-	files := machine{readFile: func(string) ([]byte, error) { return []byte("busy-for-{{retry_after}}-seconds\n"), nil }}
+	files := machine{readFile: func(path string) ([]byte, error) {
+		return []byte("busy-for-{{retry_after}}-seconds-" + filepath.Base(path) + "\n"), nil
+	}}
 	c, err := parse("configuration.md", []byte(text), lookup, files)
 	if err != nil {
 		t.Errorf("%s%v", text, err)

@@ -38,7 +38,7 @@ var notInTheFile = map[string]string{
 	"limit.RuleConfig.Thousandths": "derived from cost and cost_from",
 	"server.Config.Version":        "of the binary",
 	"server.Config.Tiers":          "those of live overrides",
-	"server.Config.AdminToken":     "admin.token_file, read with admin",
+	"server.Config.AdminTokens":    "admin.token_file and admin.tokens, read with admin",
 }
 
 // elsewhere are fields that a setting fills in another struct.

@@ -203,7 +203,7 @@ var sections []*section
 
 func init() {
 	sections = []*section{
-		&topSettings, &listenSettings, &tlsSettings, &denialSettings, &adminSettings, &upstreamSettings, &accessLogSettings, &connectionSettings, &drainSettings, &waitSettings, &listFileSettings, &redisSettings, &postgresSettings, &clusterSettings, &kernelSettings, &ruleSettings, &matchSettings, &notSettings, &legacySettings, &bucketSettings, &overrideSettings, &costFromSettings, &rateFromSettings, &banSettings, &prefixSettings,
+		&topSettings, &listenSettings, &tlsSettings, &denialSettings, &adminSettings, &tokenSettings, &upstreamSettings, &accessLogSettings, &connectionSettings, &drainSettings, &waitSettings, &listFileSettings, &redisSettings, &postgresSettings, &clusterSettings, &kernelSettings, &ruleSettings, &matchSettings, &notSettings, &legacySettings, &bucketSettings, &overrideSettings, &costFromSettings, &rateFromSettings, &banSettings, &prefixSettings,
 	}
 }
 

@@ -107,7 +107,7 @@ func New(c Config) *Front {
 	}
 	f := &Front{Config: c}
 	f.http = http.Server{
-		Handler:           refuseOtherSites(f.routes()),
+		Handler:           refuseOtherSites(f.readers(f.routes())),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,

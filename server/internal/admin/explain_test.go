@@ -35,7 +35,7 @@ func TestExplain(t *testing.T) {
 	f := fixed(func(c *Config) {
 		c.Listen = func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
 		c.Explain = echo{}
-		c.Operator = func() guard.Operator { return guard.Operator{Token: token} }
+		c.Operator = func() guard.Operator { return guard.Operator{Tokens: []guard.Token{{Secret: token}}} }
 	})
 	if err := f.Listen(); err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ func TestKey(t *testing.T) {
 	f := fixed(func(c *Config) {
 		c.Listen = func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
 		c.HashKey = func(value string) string { return "#" + value }
-		c.Operator = func() guard.Operator { return guard.Operator{Token: token} }
+		c.Operator = func() guard.Operator { return guard.Operator{Tokens: []guard.Token{{Secret: token}}} }
 	})
 	if err := f.Listen(); err != nil {
 		t.Fatal(err)

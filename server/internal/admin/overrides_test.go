@@ -75,7 +75,7 @@ func (c *changing) strangers(t *testing.T, remote bool, change func(*Config)) (f
 		if resp := ask(f, c.methods[0], c.path, c.body, "Content-Type", jsonType, "Authorization", "Bearer "+token); resp.StatusCode != 403 {
 			t.Errorf("without a token in the file: %d", resp.StatusCode)
 		}
-		f.Operator, auth = func() guard.Operator { return guard.Operator{Token: token} }, []string{"Authorization", "Bearer " + token}
+		f.Operator, auth = func() guard.Operator { return guard.Operator{Tokens: []guard.Token{{Secret: token}}} }, []string{"Authorization", "Bearer " + token}
 		for _, method := range c.methods {
 			for _, wrong := range []string{"", "Bearer x", "Bearer " + token + " "} {
 				resp := ask(f, method, c.query, c.body, "Content-Type", jsonType, "Authorization", wrong)

@@ -28,8 +28,20 @@ func userName(uid uint32) string {
 	return "user " + id
 }
 
-// peer is who calls, for the log: an address, or a user of this machine on a Unix socket.
+// tokenKey is the key of the name of a token in the context of a request.
+type tokenKey struct{}
+
+// peer is who calls, for the log: an address, or a user of this machine on a Unix socket, behind
+// the name of the token.
 func peer(r *http.Request) string {
+	at := place(r)
+	if name, ok := r.Context().Value(tokenKey{}).(string); ok {
+		return name + " (" + at + ")"
+	}
+	return at
+}
+
+func place(r *http.Request) string {
 	if name, ok := r.Context().Value(peerKey{}).(string); ok {
 		return name
 	}

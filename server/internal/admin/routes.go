@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -71,6 +72,30 @@ func refuseOtherSites(next http.Handler) http.Handler {
 	})
 }
 
+// readers refuses who may not even read, but for what load balancers and supervisors ask.
+func (f *Front) readers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who := f.Operator()
+		authorization := r.Header.Get("Authorization")
+		if status, err := who.CheckRead(f.Addr(), authorization); err != nil && r.URL.Path != "/livez" && r.URL.Path != "/readyz" {
+			refuse(w, status, err)
+			return
+		}
+		if name := who.Who(authorization); name != "" {
+			r = r.WithContext(context.WithValue(r.Context(), tokenKey{}, name))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// refuse answers who may not do something.
+func refuse(w http.ResponseWriter, status int, err error) {
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	problem(w, status, err.Error())
+}
+
 // changes is for calls that change something, from whom a form of a page is not
 // enough.
 func changes(next http.HandlerFunc) http.HandlerFunc {
@@ -91,13 +116,10 @@ func (f *Front) byOperator(next http.HandlerFunc) http.HandlerFunc {
 		call := callOf(r)
 		who := f.Operator()
 		if status, err := who.Check(&call, f.Addr(), r.Header.Get("Authorization")); err != nil {
-			if status == http.StatusUnauthorized {
-				w.Header().Set("WWW-Authenticate", "Bearer")
-			}
 			if status != http.StatusUnsupportedMediaType {
 				f.refusals.note(f.Log, r, status)
 			}
-			problem(w, status, err.Error())
+			refuse(w, status, err)
 			return
 		}
 		next(w, r)

@@ -4,19 +4,49 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
 )
 
-// Operator decides who may change something through an admin listener: whoever reaches
-// one on loopback or a unix socket is on this machine; on any other address they have to
-// send the token. All fields are set before its first use; it is safe for concurrent use.
-type Operator struct {
-	Token string // "": nobody has one, so on such an address nobody may
+// Token is a secret that somebody sends.
+type Token struct {
+	Name     string // of who sends it; "": nobody's
+	Secret   string
+	ReadOnly bool
 }
 
-// Check returns the status and the reason of a refusal. listener is the address that is
+// Operator decides who may change or read something through an admin listener: whoever reaches
+// one on loopback or a unix socket is on this machine; on any other address they have to
+// send a token, to read only if there is one for that. All fields are set before its first use; it is
+// safe for concurrent use.
+type Operator struct {
+	Tokens []Token // none: on such an address nobody may change anything, and all may read
+}
+
+// Who is the name of whose token a header has; "" if it has none, or one without a name.
+func (o *Operator) Who(authorization string) string {
+	if t, ok := o.find(authorization); ok {
+		return t.Name
+	}
+	return ""
+}
+
+// find returns the token that a header has. All are compared, by their hashes, so that not even the length of
+// one can be measured.
+func (o *Operator) find(authorization string) (found Token, ok bool) {
+	kind, secret, _ := strings.Cut(authorization, " ")
+	got := sha256.Sum256([]byte(secret))
+	for _, t := range o.Tokens {
+		if want := sha256.Sum256([]byte(t.Secret)); subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
+			found, ok = t, true
+		}
+	}
+	return found, ok && strings.EqualFold(kind, "Bearer")
+}
+
+// Check returns the status and the reason of a refusal to change something. listener is the address that is
 // listened on, which is not that of a connection: behind 0.0.0.0 a connection to 127.0.0.1 may have been
 // forwarded. authorization is the header. The caller has refused other sites by
 // [Call.CrossSite].
@@ -24,16 +54,28 @@ func (o *Operator) Check(c *Call, listener net.Addr, authorization string) (int,
 	if local(listener) {
 		return c.checkMedia()
 	}
-	if o.Token == "" {
+	if len(o.Tokens) == 0 {
 		return http.StatusForbidden, errors.New("this admin listener is neither on loopback nor a unix socket, so changes need a token: set admin.token_file")
 	}
-	kind, token, _ := strings.Cut(authorization, " ")
-	// Of hashes, so that not even the length of the token can be measured.
-	got, want := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(o.Token))
-	if !strings.EqualFold(kind, "Bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
-		return http.StatusUnauthorized, errors.New("changes need the token of this admin listener: send Authorization: Bearer TOKEN, or --token-file")
+	switch t, ok := o.find(authorization); {
+	case !ok:
+		return http.StatusUnauthorized, errors.New("changes need a token of this admin listener: send Authorization: Bearer TOKEN, or --token-file")
+	case t.ReadOnly:
+		return http.StatusForbidden, fmt.Errorf("the token of %s has the scope read: changes need one with the scope act", t.Name)
 	}
 	return c.checkMedia()
+}
+
+// CheckRead is Check for what changes nothing.
+func (o *Operator) CheckRead(listener net.Addr, authorization string) (int, error) {
+	asked := false
+	for _, t := range o.Tokens {
+		asked = asked || t.ReadOnly
+	}
+	if _, ok := o.find(authorization); ok || !asked || local(listener) {
+		return http.StatusOK, nil
+	}
+	return http.StatusUnauthorized, errors.New("this admin listener has tokens with the scope read, so reading needs one, or one with the scope act: send Authorization: Bearer TOKEN, or --token-file")
 }
 
 // local reports whether only this machine can reach an address.
