@@ -17,7 +17,7 @@ GOTEST  := $(GO) test -vet=off -parallel 8 -timeout 20m
 QUICK   := -gcflags='all=-N -l' # what is thrown away is not optimized
 
 .DEFAULT_GOAL := all
-.PHONY: all build check mutants test test-packages test-apart soak race lint fuzz bench bench-report fix clean help system-test system-race
+.PHONY: all build check mutants test test-packages test-netns test-others soak race lint fuzz bench bench-report fix clean help system-test system-race
 
 all: build test lint ## Build, test and lint
 
@@ -30,17 +30,19 @@ check: $(LINT) system-test ## Check what differs from BASE (main): format, build
 mutants: system-test ## Make each mistake of testdata/mutants: a test must fail (ONLY=name, AREA=bucket)
 	AREA='$(AREA)' ONLY='$(ONLY)' $(GO) run ./internal/house/mutants
 
-# The tests of packages beside those in namespaces, which mostly wait. Many tests wait for
-# something, so that more of them run at a time than there are cores.
+# The tests of packages beside those in namespaces and the others that stand apart, which mostly
+# wait. Many tests wait for something, so that more of them run at a time than there are cores.
 test: system-test ## Run all tests, vetted by make lint (6 minutes on two cores)
-	@$(MAKE) --no-print-directory --output-sync=target -j2 test-packages test-apart
+	@$(MAKE) --no-print-directory --output-sync=target -j3 test-packages test-netns test-others
 
 test-packages:
 	$(GOTEST) -p $(PACKAGES) ./...
 
-test-apart:
+test-netns:
 	@files=$$(grep -rl --exclude-dir=.tmp --include='*_test.go' '^//go:build.*netns' .); set -x; \
 	$(GOTEST) -tags netns -p 1 -run "^($$(sed -n 's/^func \(Test[A-Za-z0-9_]*\)(t .*/\1/p' $$files | paste -sd'|'))\$$" $$(dirname $$files | sort -u)
+
+test-others:
 	$(GOTEST) -tags prometheus -run '^TestAlert' ./cmd/fastlimit
 	for module in $(MODULES); do (cd $$module && $(GOTEST) ./...) || exit; done
 
