@@ -32,6 +32,7 @@ type Server struct {
 	started time.Time
 	talkers atomic.Pointer[localTalkers] // nil: none, or Config.TopTalkers
 	samples sampler                      // for /v1/top
+	minutes history                      // for /v1/history
 
 	overload overload
 
@@ -136,7 +137,7 @@ func (s *Server) newAdmin() *admin.Front {
 		HashKey: func(value string) string { return s.decide.Snapshot().Settings().Engine.HashKey(value) },
 		Batch:   s.decide.Batch, MaxBatchBytes: decide.MaxBatchBytes,
 		Operator: s.operator,
-		Top:      s.top, Explain: explainer{s}, Changes: now.Changes,
+		Top:      s.top, History: s.lastHour, Explain: explainer{s}, Changes: now.Changes,
 	}
 	if now.Overrides != nil { // a nil one in an interface of another type would not be nil
 		c.Overrides = now.Overrides

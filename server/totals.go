@@ -74,8 +74,9 @@ func (s *Server) sample() (now sample, rules []decide.RuleStats) {
 // noteTotals is called once a second.
 func (s *Server) noteTotals() {
 	if s.admin != nil {
-		now, _ := s.sample()
+		now, rules := s.sample()
 		s.samples.note(now)
+		s.minutes.note(now, rules)
 	}
 }
 

@@ -74,6 +74,9 @@ type Config struct {
 	// nil: nothing can be reloaded.
 	Reload func(ctx context.Context, by string) error
 
+	// History is what was decided in the last hour.
+	History func() History
+
 	// Changes are up to n of those that were made to the node, for encoding as JSON; nil: none
 	// are kept.
 	Changes func(n int) any

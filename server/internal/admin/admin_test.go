@@ -40,6 +40,7 @@ func fixed(change ...func(*Config)) *Front {
 			return append([]byte("re: "), body...), nil
 		},
 		MaxBatchBytes: 8,
+		History:       func() History { return History{Minutes: []Minute{}} },
 	}
 	for _, f := range change {
 		f(&c)
@@ -92,7 +93,7 @@ func TestRoutes(t *testing.T) {
 		{"POST", "/livez", "", 405, textType, ""},
 		{"POST", "/debug/pprof/profile", "", 405, textType, ""},
 		{"DELETE", "/v1/info", "", 405, textType, ""},
-		{"GET", "/", "", 404, textType, ""},
+		{"GET", "/nothing", "", 404, textType, ""},
 		{"GET", "/v1/info/", "", 404, textType, ""},
 		{"GET", "/v1/top?n=0", "", 400, problemType, "n=0: want a whole number from 1 to 1000"},
 		{"GET", "/v1/top?n=", "", 400, problemType, "whole number"},

@@ -26,7 +26,7 @@ func TestReadersNeedATokenToo(t *testing.T) {
 	t.Cleanup(f.Close)
 	f.ln = elsewhere{f.ln}
 	for _, call := range []string{
-		"GET /metrics", "GET /v1/info", "GET /v1/top", "GET /v1/changes", "GET /v1/explain", "GET /v1/overrides", "GET /v1/bans", "GET /v1/rules",
+		"GET /", "GET /v1/history", "GET /metrics", "GET /v1/info", "GET /v1/top", "GET /v1/changes", "GET /v1/explain", "GET /v1/overrides", "GET /v1/bans", "GET /v1/rules",
 		"GET /debug/pprof/", "GET /debug/pprof/cmdline", "POST /v1/decide", "GET /nothing",
 		"POST /v1/reset", "POST /v1/key", "POST /v1/reload", "PUT /v1/overrides", "DELETE /v1/overrides", "POST /v1/bans", "DELETE /v1/bans", "PATCH /v1/rules/r", "DELETE /v1/rules/r",
 	} {

@@ -1,0 +1,194 @@
+package admin
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"net/http"
+	"time"
+
+	"github.com/fastlimit/fastlimit/internal/denial"
+)
+
+//go:embed page.html
+var pageText string
+
+//go:embed page.css
+var pageStyle string
+
+// pageSecurity lets the page load its own style and nothing else, from nowhere.
+var pageSecurity = func() string {
+	sum := sha256.Sum256([]byte(pageStyle))
+	return "default-src 'none'; img-src data:; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+}()
+
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
+	"n": shortNumber, "time": shortSpan, "style": func() template.CSS { return template.CSS(pageStyle) },
+	"at":      func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") },
+	"percent": func(v *float64) float64 { return 100 * *v },
+	"millis":  func(seconds float64) float64 { return 1000 * seconds },
+	"bytes":   func(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) },
+}).Parse(pageText))
+
+// page is what is shown. Lists are of parts that this package knows as documents.
+type page struct {
+	Now      time.Time
+	Info     Info
+	Ready    string // why it is not; "": it is
+	Top      Top
+	TopError string
+	Chart    chart
+	Stages   []stageRow
+
+	Asked, AskedError string // a client
+	Explained         explained
+	Bans              struct {
+		Bans []struct {
+			Key, Rule, By, Reason string
+			SecondsLeft           float64 `json:"seconds_left"`
+			Times                 int
+		}
+		Total int
+	}
+	Overrides struct {
+		Overrides []struct {
+			Rule, Rate, Source, By, Problem string
+			Key                             []string
+			Burst                           uint64
+			Unlimited                       bool
+			SecondsLeft                     *float64 `json:"seconds_left"`
+		}
+		Live, File int
+	}
+	Changes struct {
+		Changes []struct {
+			Time     time.Time
+			By, What string
+			Details  map[string]string
+		}
+		Total int
+	}
+}
+
+// explained is what is said of a client.
+type explained struct {
+	Text  string
+	Rules []struct {
+		Rule, Mode, Key, Limit, Stage, Text string
+		Allowed                             bool
+		Level                               float64
+		RetryAfter                          float64 `json:"retry_after"`
+	}
+}
+
+// Rows of lists that are shown at most.
+const (
+	shownClients, shownBans, shownChanges = 50, 50, 20
+	shownOverrides                        = 50
+)
+
+// page answers GET /[?key=K].
+func (f *Front) page(w http.ResponseWriter, r *http.Request) {
+	p := page{Now: time.Now(), Info: f.Info()}
+	if err := f.Ready(); err != nil {
+		p.Ready = err.Error()
+	}
+	var err error
+	if p.Top, err = f.Top(TopQuery{N: shownClients, Sort: TopOrders[0]}); err != nil {
+		p.TopError = err.Error()
+	}
+	h := f.History()
+	p.Chart, p.Stages = chartOf(h.Minutes), stagesOf(h.Minutes)
+	if key := r.URL.Query()["key"]; len(key) > 0 && len(key) <= maxKeyParts && key[0] != "" && f.Explain != nil {
+		p.Asked = key[0]
+		answer, err := f.Explain.Key(key, false)
+		if err != nil {
+			p.AskedError = err.Error()
+		}
+		read(&p.Explained, answer)
+	}
+	if f.Bans != nil {
+		list, _ := f.Bans.List("", shownBans)
+		read(&p.Bans, list)
+	}
+	if f.Overrides != nil {
+		list, _ := f.Overrides.List("")
+		read(&p.Overrides, list)
+		p.Overrides.Overrides = p.Overrides.Overrides[:min(len(p.Overrides.Overrides), shownOverrides)]
+	}
+	if f.Changes != nil {
+		read(&p.Changes, f.Changes(shownChanges))
+	}
+	var out bytes.Buffer
+	if err := pageTemplate.Execute(&out, &p); err != nil {
+		problem(w, http.StatusInternalServerError, err.Error())
+		return
+	}
+	for name, value := range map[string]string{
+		"Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": pageSecurity, "Referrer-Policy": "no-referrer",
+		denial.CacheControl: denial.NoStore,
+	} {
+		w.Header().Set(name, value)
+	}
+	_, _ = w.Write(out.Bytes())
+}
+
+// read takes of a document what the page shows; a document that is an error has nothing.
+func read(to, document any) {
+	if b, err := json.Marshal(document); err == nil {
+		_ = json.Unmarshal(b, to)
+	}
+}
+
+// shortNumber is a number for people.
+func shortNumber(v any) string {
+	var n float64
+	switch v := v.(type) {
+	case float64:
+		n = v
+	case uint64:
+		n = float64(v)
+	case uint32:
+		n = float64(v)
+	case int:
+		n = float64(v)
+	}
+	switch {
+	case n >= 1e9:
+		return fmt.Sprintf("%.1fG", n/1e9)
+	case n >= 1e6:
+		return fmt.Sprintf("%.1fM", n/1e6)
+	case n >= 1e4:
+		return fmt.Sprintf("%.1fk", n/1e3)
+	case n == float64(int64(n)) || n >= 100:
+		return fmt.Sprintf("%.0f", n)
+	}
+	return fmt.Sprintf("%.1f", n)
+}
+
+// shortSpan is a time in seconds for people.
+func shortSpan(seconds any) string {
+	var s float64
+	switch v := seconds.(type) {
+	case float64:
+		s = v
+	case *float64:
+		if v == nil {
+			return "–"
+		}
+		s = *v
+	}
+	switch {
+	case s >= 48*3600:
+		return fmt.Sprintf("%.0f d", s/86400)
+	case s >= 3600:
+		return fmt.Sprintf("%d h %d min", int(s)/3600, int(s)/60%60)
+	case s >= 60:
+		return fmt.Sprintf("%d min %d s", int(s)/60, int(s)%60)
+	}
+	return fmt.Sprintf("%.0f s", s)
+}
