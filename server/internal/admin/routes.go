@@ -80,6 +80,9 @@ func (f *Front) readers(next http.Handler) http.Handler {
 		who := f.Operator()
 		authorization := r.Header.Get("Authorization")
 		if status, err := who.CheckRead(f.Addr(), authorization); err != nil && r.URL.Path != "/livez" && r.URL.Path != "/readyz" {
+			if r.URL.Path == "/" { // browsers ask people then
+				w.Header().Add("WWW-Authenticate", `Basic realm="fastlimit: a token as the password"`)
+			}
 			refuse(w, status, err)
 			return
 		}
@@ -93,7 +96,7 @@ func (f *Front) readers(next http.Handler) http.Handler {
 // refuse answers who may not do something.
 func refuse(w http.ResponseWriter, status int, err error) {
 	if status == http.StatusUnauthorized {
-		w.Header().Set("WWW-Authenticate", "Bearer")
+		w.Header().Add("WWW-Authenticate", "Bearer")
 	}
 	problem(w, status, err.Error())
 }

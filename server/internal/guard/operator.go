@@ -3,6 +3,7 @@ package guard
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -37,13 +38,25 @@ func (o *Operator) Who(authorization string) string {
 // one can be measured.
 func (o *Operator) find(authorization string) (found Token, ok bool) {
 	kind, secret, _ := strings.Cut(authorization, " ")
+	return o.token(secret, strings.EqualFold(kind, "Bearer"))
+}
+
+// findAsPassword is find for what browsers send: a token as the password of whatever name.
+func (o *Operator) findAsPassword(authorization string) (found Token, ok bool) {
+	kind, text, _ := strings.Cut(authorization, " ")
+	pair, err := base64.StdEncoding.DecodeString(text)
+	_, secret, hasPassword := strings.Cut(string(pair), ":")
+	return o.token(secret, strings.EqualFold(kind, "Basic") && err == nil && hasPassword)
+}
+
+func (o *Operator) token(secret string, sent bool) (found Token, ok bool) {
 	got := sha256.Sum256([]byte(secret))
 	for _, t := range o.Tokens {
-		if want := sha256.Sum256([]byte(t.Secret)); subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
+		if want := sha256.Sum256([]byte(t.Secret)); subtle.ConstantTimeCompare(got[:], want[:]) == 1 && secret != "" {
 			found, ok = t, true
 		}
 	}
-	return found, ok && strings.EqualFold(kind, "Bearer")
+	return found, ok && sent
 }
 
 // Check returns the status and the reason of a refusal to change something. listener is the address that is
@@ -66,13 +79,15 @@ func (o *Operator) Check(c *Call, listener net.Addr, authorization string) (int,
 	return c.checkMedia()
 }
 
-// CheckRead is Check for what changes nothing.
+// CheckRead is Check for what changes nothing. A browser may send the token as a password, as it is
+// not to be trusted with changes: it sends that again whoever has made the page.
 func (o *Operator) CheckRead(listener net.Addr, authorization string) (int, error) {
 	asked := false
 	for _, t := range o.Tokens {
 		asked = asked || t.ReadOnly
 	}
-	if _, ok := o.find(authorization); ok || !asked || local(listener) {
+	_, bearer := o.find(authorization)
+	if _, password := o.findAsPassword(authorization); bearer || password || !asked || local(listener) {
 		return http.StatusOK, nil
 	}
 	return http.StatusUnauthorized, errors.New("this admin listener has tokens with the scope read, so reading needs one, or one with the scope act: send Authorization: Bearer TOKEN, or --token-file")

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"encoding/base64"
 	"net"
 	"net/http"
 	"testing"
@@ -74,6 +75,12 @@ func TestScopes(t *testing.T) {
 		{[]Token{act, read}, outside, "Basic " + read.Secret, "grafana", 401, 401},
 		{[]Token{act, read}, outside, "Bearer " + read.Secret, "grafana", 403, 200},
 		{[]Token{act, read}, outside, "Bearer " + act.Secret, "alice", 200, 200},
+		{[]Token{act, read}, outside, "Basic " + base64.StdEncoding.EncodeToString([]byte("me:"+act.Secret)), "", 401, 200},
+		{[]Token{act, read}, outside, "basic " + base64.StdEncoding.EncodeToString([]byte(":"+read.Secret)), "", 401, 200},
+		{[]Token{act, read}, outside, "Basic " + base64.StdEncoding.EncodeToString([]byte(read.Secret)), "", 401, 401},
+		{[]Token{act, read}, outside, "Bearer " + base64.StdEncoding.EncodeToString([]byte("me:"+act.Secret)), "", 401, 401},
+		{[]Token{act, read}, outside, "Basic " + base64.StdEncoding.EncodeToString([]byte("me:x")), "", 401, 401},
+		{[]Token{{ReadOnly: true}}, outside, "Bearer ", "", 401, 401}, // a mistake of the program
 		{[]Token{read}, outside, "Bearer " + read.Secret, "grafana", 403, 200},
 		{[]Token{act, read}, inside, "", "", 200, 200},
 		{[]Token{act, read}, inside, "Bearer " + read.Secret, "grafana", 200, 200},
