@@ -325,6 +325,31 @@ func TestTakeUpToOvertaken(t *testing.T) {
 	}
 }
 
+// A bucket that has been swept at a later time than a request's is not found by a lookup, and yet
+// it is full at the time of the request: that tries again, and ends.
+func TestTakeUpToOvertakenBySweep(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]RuleConfig{
+		"bucket": strictRule("a", 1, time.Second, 3), "log": withStrict(RuleConfig{Name: "a", Rate: Rate{3, time.Second}, Algorithm: SlidingLog}),
+		"sliding": withStrict(slidingRule("a", 3, time.Second)), "window": withStrict(windowRule("a", 3, time.Second)),
+	} {
+		var clock ManualClock
+		lim, err := New(Config{Rules: []RuleConfig{c}, Clock: &clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := lim.rules[0]
+		key := r.BytesKey([]byte("x"))
+		clock.Set(5 * time.Second)
+		r.TakeUpTo(t.Context(), key, 3)
+		clock.Set(20 * time.Second)
+		r.buckets.Table.Sweep(r.buckets.Ticks(20*time.Second), 0, 1)
+		if d, n := r.takeUpTo(t.Context(), key, 3, 5*time.Second); n != 3 {
+			t.Errorf("%s: read 15 s ago: %d taken, %+v; want 3, as all has leaked since", name, n, d)
+		}
+	}
+}
+
 // What a TakeUpTo could not take counts alike in the table, in a store, and here while
 // that is away.
 func TestTakeUpToCountsDenied(t *testing.T) {

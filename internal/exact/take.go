@@ -48,12 +48,13 @@ func (b *Buckets) TakeUpTo(d sketch.Digest, n uint64, now time.Duration) (limit.
 }
 
 // fill charges as many of n units as fit at now, and returns the TAT afterwards.
-// It takes what fitted when it looked; the loop ends, as each round means that
-// another request was admitted in between.
+// It takes what fitted when it looked. What does not fit after all is tried with fewer units, by
+// the TAT that it was refused by: another request was admitted in between, or has had the bucket
+// swept at a later time, and a lookup would not find it whenever it is asked
+// (TestTakeUpToOvertakenBySweep).
 func (b *Buckets) fill(d sketch.Digest, n uint64, now time.Duration) (tat, taken uint64) {
 	ticks := b.Ticks(now)
-	for {
-		tat = b.Table.Lookup(d)
+	for tat = b.Table.Lookup(d); ; n = taken - 1 {
 		if taken = min(n, b.Remaining(d, tat, ticks)); taken == 0 {
 			return tat, 0
 		}
