@@ -330,7 +330,7 @@ func TestTakeUpToOvertaken(t *testing.T) {
 func TestTakeUpToOvertakenBySweep(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]RuleConfig{
-		"bucket": strictRule("a", 1, time.Second, 3), "log": withStrict(RuleConfig{Name: "a", Rate: Rate{3, time.Second}, Algorithm: SlidingLog}),
+		"bucket": strictRule("a", 1, time.Second, 3), "log": withStrict(RuleConfig{Name: "a", Rate: Rate{N: 3, Per: time.Second}, Algorithm: SlidingLog}),
 		"sliding": withStrict(slidingRule("a", 3, time.Second)), "window": withStrict(windowRule("a", 3, time.Second)),
 	} {
 		var clock ManualClock
