@@ -86,6 +86,8 @@ func (w *changing) change(t *testing.T, c RuleConfig) {
 	}
 	w.before, w.lim = w.lim, w.make(t, w.lim, c)
 	r := w.rule()
+	auditAll(w.lim)
+	silent(t, w.lim)
 	if !r.Internal().Continues(was) {
 		t.Fatal("the rule begins anew")
 	}

@@ -60,6 +60,7 @@ func sandwichConcurrently(t *testing.T, rules []RuleConfig) {
 	geo := geometry{blocks: 2, sets: 1 << 12, words: 8, hash: randomHash}
 	rng := rand.New(rand.NewPCG(7, 7))
 	w := newWorld(t, rng, goroutines, geo, rules...)
+	auditAll(w.lim)
 	var clock timeline
 	var wg sync.WaitGroup
 	for c := range goroutines {
@@ -71,6 +72,7 @@ func sandwichConcurrently(t *testing.T, rules []RuleConfig) {
 		})
 	}
 	wg.Wait()
+	silent(t, w.lim)
 	for i, r := range w.lim.rules {
 		if r.buckets.Table.Evictions() > 0 {
 			t.Errorf("rule %d: evictions: P2 was not tested", i)

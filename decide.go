@@ -58,6 +58,9 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 			if serial := r.counts.record(at, StageTable, false); r.talkers != nil {
 				r.recordShed(d, n, serial)
 			}
+			if uint32(d.ID) < r.sampled {
+				r.denyAudited(d, ticks, cost)
+			}
 			if retry, empty, ok := r.buckets.Shape.Over(tat, ticks, cost); ok {
 				return Decision{Outcome: limit.Outcome{Stage: StageTable}, RetryAfter: retry, TimeToEmpty: empty}
 			}
@@ -119,6 +122,9 @@ func (r *Rule) known(d sketch.Digest, n uint64, now time.Duration) (v Decision, 
 			return Decision{}, false
 		}
 	}
+	if uint32(d.ID) < r.sampled {
+		r.denyAudited(d, ticks, cost)
+	}
 	if retry, empty, ok := b.Shape.Over(tat, ticks, cost); ok && b.Plain {
 		return Decision{Outcome: limit.Outcome{Stage: StageTable}, RetryAfter: retry, TimeToEmpty: empty}, true
 	}
@@ -136,6 +142,9 @@ func (r *Rule) recordDenial(d sketch.Digest, n uint64, stage Stage, at stripe) {
 // StageExact if none does.
 func (r *Rule) screen(key Key, n uint64, now time.Duration, at stripe) Stage {
 	d := key.digest()
+	if uint32(d.ID) < r.sampled && at < inVisit {
+		return r.screenAudited(key, n, now, at)
+	}
 	// Every hit marks the filter, also one whose cost is too high for the
 	// filter to admit. Otherwise a client that sends both kinds would pass
 	// uncounted once in each window while its level has not drained, which
@@ -167,7 +176,7 @@ func (r *Rule) screen(key Key, n uint64, now time.Duration, at stripe) Stage {
 // exact decides by the exact bucket.
 func (r *Rule) exact(ctx context.Context, key Key, n uint64, now time.Duration, at stripe) Decision {
 	var v Decision
-	if r.shared == nil { // charge, written out: 3 ns of 70
+	if r.shared == nil && uint32(key.digest().ID) >= r.sampled { // charge, written out: 3 ns of 70
 		v = r.buckets.Take(key.digest(), r.buckets.Shape.Cost(n), now)
 	} else {
 		v, _ = r.charge(ctx, key, n, false, now)
@@ -179,6 +188,8 @@ func (r *Rule) exact(ctx context.Context, key Key, n uint64, now time.Duration, 
 // many those were. It waits for a shared one until its timeout after now.
 func (r *Rule) charge(ctx context.Context, key Key, n uint64, upTo bool, now time.Duration) (v Decision, taken uint64) {
 	switch cost := r.buckets.Shape.Cost(n); {
+	case uint32(key.digest().ID) < r.sampled:
+		return r.takeAudited(key.digest(), n, upTo, now)
 	case upTo && r.shared != nil:
 		return r.shared.TakeUpTo(ctx, r.client(key), n, now, r.config.OnFailure)
 	case upTo:

@@ -110,6 +110,7 @@ func (r *Rule) takeOver(old *Rule) {
 	if takes && !sameCells {
 		r.takeOverCells(old, highest)
 	}
+	r.takeOverAudit(old)
 	if !sameBans && r.tier == 0 {
 		r.takeOverBans(old)
 	}
@@ -145,6 +146,7 @@ func (r *Rule) carry(old *Rule, oldNow, now time.Duration) bucket.Carry {
 // tellNext charges n units, which a request of r was screened for, to the sketches of those
 // who go on with r.
 func (r *Rule) tellNext(d sketch.Digest, n uint64, now time.Duration) {
+	r.doubtNext(d)
 	for was := r; ; {
 		next, _ := was.next.node.Next()
 		if next == nil {

@@ -205,6 +205,7 @@ func newRule(l *Limiter, i int, c *Config, old *Rule) (*Rule, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.beginAudit(old)
 	r.beginLines(old)
 	r.setBans(rp, old)
 	l.handOver(old, r)

@@ -24,6 +24,7 @@ type Rule struct {
 	tag              uint64 // of its keys, in the upper half
 	others           uint32 // ^tag: what only a key with that tag makes all ones
 	scale            uint32 // of costs: 1, or 1000 with Thousandths
+	sampled          uint32 // digests whose lower half is below it are audited; 0: none
 
 	threshold uint64 // θ·B·T in ticks, rounded down: towards suspicion
 	counts    *counters
@@ -35,6 +36,7 @@ type Rule struct {
 	cells     sketch.Leaky
 	buckets   exact.Buckets
 
+	audit  audit
 	bans   *ban.Table // nil: nobody is banned. A tier's is its rule's.
 	index  int        // in Limiter.rules
 	tier   int        // 1 and up of a tier, whose base is below
@@ -105,7 +107,15 @@ func (r *Rule) refundTicks(key Key, cost uint64, now time.Duration) {
 		r.shared.Refund(r.client(key), cost)
 		return
 	}
-	r.buckets.Table.Refund(key.digest(), r.buckets.Ticks(now), cost)
+	d := key.digest()
+	if r.next.any.Load() {
+		r.doubtNext(d)
+	}
+	if uint32(d.ID) < r.sampled {
+		r.refundAudited(d, cost, now)
+	} else {
+		r.buckets.Table.Refund(d, r.buckets.Ticks(now), cost)
+	}
 }
 
 // Reset empties the exact bucket of key: whoever was denied is admitted
@@ -122,7 +132,15 @@ func (r *Rule) Reset(key Key) {
 		r.shared.Reset(r.client(key))
 		return
 	}
-	r.buckets.Table.Reset(key.digest())
+	d := key.digest()
+	if r.next.any.Load() {
+		r.doubtNext(d)
+	}
+	if uint32(d.ID) < r.sampled {
+		r.resetAudited(d)
+	} else {
+		r.buckets.Table.Reset(d)
+	}
 }
 
 // minEpoch keeps slow what is done once an epoch.
@@ -205,7 +223,12 @@ func (r *Rule) raise(ctx context.Context, key Key, n uint64, now time.Duration) 
 	if r.filter != nil {
 		r.filter.FirstSeen(d, now) // every hit marks it: see screen
 	}
-	suspect := r.sketch == nil || r.sketch.Add(d, r.buckets.SketchTicks(now), r.buckets.Shape.Cost(n)) >= r.threshold
+	var suspect bool
+	if cost := r.buckets.Shape.Cost(n); uint32(d.ID) < r.sampled {
+		suspect = r.raiseAudited(d, cost, now)
+	} else {
+		suspect = r.raiseCells(d, cost, now)
+	}
 	r.tellNext(d, n, now)
 	if r.talkers != nil {
 		r.recordTalker(key, r.talkers.Find(d), n)
@@ -215,6 +238,10 @@ func (r *Rule) raise(ctx context.Context, key Key, n uint64, now time.Duration) 
 	}
 	_, taken := r.charge(ctx, key, n, true, now)
 	return taken
+}
+
+func (r *Rule) raiseCells(d sketch.Digest, cost uint64, now time.Duration) (suspect bool) {
+	return r.sketch == nil || r.sketch.Add(d, r.buckets.SketchTicks(now), cost) >= r.threshold
 }
 
 // giveBack returns what is left of n units that were charged at since. Clients without a

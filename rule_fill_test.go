@@ -57,6 +57,8 @@ func TestTakeUpToSandwich(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(uint64(i), 77))
 			w := newWorld(t, rng, c.clients, c.geo, c.rules...)
+			auditAll(w.lim)
+			defer silent(t, w.lim)
 			now := time.Duration(0)
 			for range 40 {
 				p := newPattern(rng, w, len(w.digests))

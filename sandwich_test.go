@@ -344,7 +344,9 @@ func TestSandwich(t *testing.T) {
 			for steps > 0 {
 				w := newWorld(t, rng, c.clients, c.geo, c.rules...)
 				w.peers = c.peers
+				auditAll(w.lim)
 				steps -= drive(t, w, rng, steps)
+				silent(t, w.lim)
 				if evicted := w.lim.rules[0].buckets.Table.Evictions() > 0; evicted != strings.HasSuffix(c.name, "evictions") {
 					t.Errorf("evictions: %v", evicted)
 				}

@@ -3,6 +3,8 @@ package fastlimit
 import (
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/fastlimit/fastlimit/internal/selfaudit"
 )
 
 // counterStripes spreads the counters of a rule so that cores do not fight
@@ -23,6 +25,8 @@ type counters struct {
 	stripes [counterStripes]counterStripe
 
 	badCosts, badRates atomic.Uint64
+
+	audit selfaudit.Counts
 }
 
 // stripe picks the counters that a caller adds to.
@@ -80,6 +84,8 @@ type RuleStats struct {
 	BadCosts, BadRates uint64
 	// Waits counts the requests that were denied only for the moment, of the rule and its tiers.
 	Waits WaitStats
+	// Audit is what the limiter has found out about itself.
+	Audit AuditStats
 	// SketchLoad is the share of busy cells, 0 without a sketch; of a rule that
 	// counts in windows, of those that are halfway to making a suspect. Above 0.5
 	// noise makes many clients suspects.
@@ -101,6 +107,7 @@ func (r *Rule) Stats() RuleStats {
 		b := r.bans.Stats(at)
 		s.Bans, s.BansRunning, s.BansRefused, s.DenialsUncounted = b.Begun, b.Running, b.Full, b.Passed
 	}
+	s.Audit.Clients = r.auditStats(at)
 	if w := r.lines; w != nil {
 		s.Waits = WaitStats{w.Waiting.Load(), w.Admitted.Load(), w.Left.Load(), w.Denied.Load(), w.Refused.Load()}
 	}
@@ -153,6 +160,21 @@ func (c *counters) addTo(s *RuleStats) {
 	}
 	s.BadCosts += c.badCosts.Load()
 	s.BadRates += c.badRates.Load()
+	s.Audit = AuditStats(c.audit.Stats())
+}
+
+// AuditStats is what a rule has found out about itself: one client in 1024 is also counted
+// exactly, as long as there is room, and its decisions are compared with P1 and P2. Of rules that
+// count in windows or logs, have a MaxRate or a shared store it is empty, and what tiers decide is not in it.
+type AuditStats struct {
+	Clients       int     // that are audited now, of at most 256
+	Requests      uint64  // that the sketch was asked about, and denials that were looked at
+	FalseDenials  uint64  // of what fits what the client was admitted: P1 is broken
+	FalseSuspects uint64  // requests that were checked exactly although their client was below θ·B: by collisions
+	Excess        uint64  // requests that were admitted above the burst of P2, which is broken
+	Estimated     float64 // sum of the sketch's estimates, in units
+	Level         float64 // sum of the levels that they are of, in units
+	Peak          float64 // the highest level of any client so far, as a share of the burst of P2
 }
 
 // FirstSeenClients estimates the distinct clients of all rules in the current

@@ -205,6 +205,8 @@ func (r *Rule) merge(from *Rule) {
 // mergeBuckets dates what from knows so that levels come out lower, if anything: our time is
 // read first, and what is left of a µs is over.
 func (r *Rule) mergeBuckets(from *Rule) {
+	r.doubtAudit()
+	defer r.doubtAudit()
 	now := r.time()
 	r.buckets.Table.Merge(&from.buckets.Table, r.carry(from, from.time()+time.Microsecond, now))
 	if r.shared != nil {

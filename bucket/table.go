@@ -207,6 +207,17 @@ func (t *Table) Lookup(d sketch.Digest) uint64 {
 	return t.ProbeRest(x, marks, d)
 }
 
+// LookupLocked is Lookup that misses no bucket.
+func (t *Table) LookupLocked(d sketch.Digest) (tat uint64) {
+	var h held
+	t.hold(&h, d, false)
+	if h.i >= 0 {
+		tat = t.sets[h.at][h.i].tat
+	}
+	t.release(&h)
+	return tat
+}
+
 // LookupSet returns the home of d and its marks. Without marks, as most are, d
 // has no undrained bucket. LookupSet, ProbeFirst and ProbeRest are Lookup in
 // parts, of which the first two are inlined: a call of Lookup is a tenth of a

@@ -9,7 +9,7 @@ import (
 
 // Plan is how a configuration's memory is shared out and what it can carry.
 type Plan struct {
-	Memory  int64         // bytes in all, counters excluded
+	Memory  int64         // bytes in all, counters and audits excluded
 	Window  time.Duration // of the first-seen filter; 0 if no rule uses it
 	Clients int           // distinct clients per window that the filter knows
 	Rules   []RulePlan    // in the order of Config.Rules

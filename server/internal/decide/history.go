@@ -131,6 +131,13 @@ func addCounts(sum *fastlimit.RuleStats, s fastlimit.RuleStats) {
 	sum.BadRates += s.BadRates
 	sum.Bans += s.Bans
 	sum.BansRefused += s.BansRefused
+	a := &sum.Audit
+	a.Requests += s.Audit.Requests
+	a.FalseDenials += s.Audit.FalseDenials
+	a.FalseSuspects += s.Audit.FalseSuspects
+	a.Excess += s.Audit.Excess
+	a.Estimated += s.Audit.Estimated
+	a.Level += s.Audit.Level
 	w := &sum.Waits
 	w.Waiting += s.Waits.Waiting
 	w.Admitted += s.Waits.Admitted

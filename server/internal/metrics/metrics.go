@@ -84,7 +84,7 @@ func Handler(stats func() Stats, others []prometheus.Collector, log *slog.Logger
 // All label values come from closed sets, rule names and constants, so that no client
 // can make series. Every series exists from the first scrape on, with 0 in it: rate()
 // and alerts on its first event work only then.
-var table = slices.Concat(ofServer, ofDurations, ofUpstream, ofProxy, ofKernel)
+var table = slices.Concat(ofServer, ofAudit, ofDurations, ofUpstream, ofProxy, ofKernel)
 
 var ofServer = []prom.Metric[Stats]{
 	prom.Counters("requests_total", "Requests decided, by decision.", []string{"decision"},

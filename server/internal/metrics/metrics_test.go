@@ -29,6 +29,10 @@ func fixed() Stats {
 		}
 		r.SketchLoad, r.TableLive, r.Evictions, r.Forgiven, r.BadCosts, r.BadRates = float64(n)/1000, float64(n)/2000, n, 2*n, 3*n, 4*n
 		r.Bans, r.BansRunning, r.BansRefused = n+6, int(n)+7, n+8
+		r.Audit = fastlimit.AuditStats{
+			Clients: int(n) + 20, Requests: n + 21, FalseDenials: n + 22, FalseSuspects: n + 23, Excess: n + 24,
+			Estimated: float64(n) + 25.9, Level: float64(n) + 26, Peak: float64(n) / 3000,
+		}
 		i := int64(n)
 		r.Waits = fastlimit.WaitStats{Waiting: i + 1, Admitted: n + 2, Left: n + 3, Denied: n + 4, Refused: n + 5}
 		return r

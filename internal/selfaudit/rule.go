@@ -1,0 +1,62 @@
+package selfaudit
+
+import (
+	"math"
+	"sync/atomic"
+)
+
+// Rule is by what admissions and denials are judged, in ticks, and where it is counted. It is
+// immutable.
+type Rule struct {
+	Threshold uint64 // from which level on a client is suspected; 0: always
+	Most      uint64 // what the exact bucket holds
+	Bound     uint64 // P2: what a client is admitted at once
+	Unit      uint64 // one unit
+	Counts    *Counts
+}
+
+// Counts are what audits of a rule have found, and of those that go on with it. They are safe for
+// concurrent use.
+type Counts struct {
+	requests, falseDenials, falseSuspects, excess atomic.Uint64
+	estimated, level                              atomic.Uint64 // in thousandths of units
+	peak                                          atomic.Uint64 // bits of a float64
+}
+
+// Stats are a snapshot of [Counts]. Package fastlimit says what the fields are.
+type Stats struct {
+	Clients                                       int // for whoever has the table: 0
+	Requests, FalseDenials, FalseSuspects, Excess uint64
+	Estimated, Level, Peak                        float64
+}
+
+// Stats returns a snapshot.
+func (c *Counts) Stats() Stats {
+	const parts = 1000
+	return Stats{
+		Requests: c.requests.Load(), FalseDenials: c.falseDenials.Load(), FalseSuspects: c.falseSuspects.Load(), Excess: c.excess.Load(),
+		Estimated: float64(c.estimated.Load()) / parts, Level: float64(c.level.Load()) / parts,
+		Peak: math.Float64frombits(c.peak.Load()),
+	}
+}
+
+// compare adds an estimate of the sketch, and the level that it is of.
+func (r *Rule) compare(estimate, level uint64) {
+	const parts = 1000
+	r.Counts.estimated.Add(uint64(parts * float64(estimate) / float64(r.Unit)))
+	r.Counts.level.Add(uint64(parts * float64(level) / float64(r.Unit)))
+}
+
+// reached notes a level.
+func (r *Rule) reached(level uint64) {
+	if level > r.Bound {
+		r.Counts.excess.Add(1)
+	}
+	share := float64(level) / float64(r.Bound)
+	for {
+		peak := r.Counts.peak.Load()
+		if share <= math.Float64frombits(peak) || r.Counts.peak.CompareAndSwap(peak, math.Float64bits(share)) {
+			return
+		}
+	}
+}
