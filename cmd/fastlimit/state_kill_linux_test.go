@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -44,7 +45,7 @@ func keepState(dir string) {
 		s, err = openState(cfg, slog.New(slog.NewTextHandler(os.Stdout, nil)))
 	}
 	if err == nil {
-		s.load(liverules.New(liverules.Config{}, cfg.Policy.Rules))
+		s.load(liverules.New(liverules.Config{Changing: new(sync.Mutex)}, cfg.Policy.Rules))
 		l, err = s.newLimiter(cfg.Limiter())
 	}
 	if err != nil {

@@ -78,10 +78,13 @@ func (s *Set) Until(rule string) (end time.Time, ok bool) {
 	return end, false
 }
 
-// Ends are the times to the ends of all that is live, by rule.
+// Ends are the times to the ends of what is live, of each rule; 0 where nothing is.
 func (s *Set) Ends() map[string]time.Duration {
-	_, all := s.current()
+	file, all := s.current()
 	ends := map[string]time.Duration{}
+	for i := range file {
+		ends[file[i].Limit.Name] = 0
+	}
 	for i := range all {
 		ends[all[i].Rule] = max(0, time.Until(all[i].until))
 	}
