@@ -309,45 +309,31 @@ func TestTakeUpToWithoutStore(t *testing.T) {
 }
 
 // A reading that another has overtaken does not convict here either: what did not
-// fit by it is judged again by the latest.
+// fit by it is judged again by the latest. That ends, also if the bucket has been swept at the later time: a
+// lookup does not find it, and yet it is full at the time of the request.
 func TestTakeUpToOvertaken(t *testing.T) {
 	t.Parallel()
-	var clock ManualClock
-	lim, err := New(Config{Rules: []RuleConfig{strictRule("a", 1, time.Second, 3)}, Clock: &clock})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := lim.rules[0]
-	key := r.BytesKey([]byte("x"))
-	clock.Set(5 * time.Second)
-	r.TakeUpTo(t.Context(), key, 3)
-	clock.Set(10 * time.Second)
-	if d, n := r.takeUpTo(t.Context(), key, 3, 5*time.Second); n != 3 || d.Remaining != 0 {
-		t.Errorf("read 5 s ago: %d taken, %+v; want 3, as all has leaked since", n, d)
-	}
-}
-
-// A bucket that has been swept at a later time than a request's is not found by a lookup, and yet
-// it is full at the time of the request: that tries again, and ends.
-func TestTakeUpToOvertakenBySweep(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]RuleConfig{
-		"bucket": strictRule("a", 1, time.Second, 3), "log": withStrict(RuleConfig{Name: "a", Rate: Rate{N: 3, Per: time.Second}, Algorithm: SlidingLog}),
-		"sliding": withStrict(slidingRule("a", 3, time.Second)), "window": withStrict(windowRule("a", 3, time.Second)),
-	} {
-		var clock ManualClock
-		lim, err := New(Config{Rules: []RuleConfig{c}, Clock: &clock})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := lim.rules[0]
-		key := r.BytesKey([]byte("x"))
-		clock.Set(5 * time.Second)
-		r.TakeUpTo(t.Context(), key, 3)
-		clock.Set(20 * time.Second)
-		r.buckets.Table.Sweep(r.buckets.Ticks(20*time.Second), 0, 1)
-		if d, n := r.takeUpTo(t.Context(), key, 3, 5*time.Second); n != 3 {
-			t.Errorf("%s: read 15 s ago: %d taken, %+v; want 3, as all has leaked since", name, n, d)
+	for _, swept := range []bool{false, true} {
+		for name, c := range map[string]RuleConfig{
+			"bucket": strictRule("a", 1, time.Second, 3), "log": withStrict(RuleConfig{Name: "a", Rate: Rate{N: 3, Per: time.Second}, Algorithm: SlidingLog}),
+			"sliding": withStrict(slidingRule("a", 3, time.Second)), "window": withStrict(windowRule("a", 3, time.Second)),
+		} {
+			var clock ManualClock
+			lim, err := New(Config{Rules: []RuleConfig{c}, Clock: &clock})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := lim.rules[0]
+			key := r.BytesKey([]byte("x"))
+			clock.Set(5 * time.Second)
+			r.TakeUpTo(t.Context(), key, 3)
+			clock.Set(20 * time.Second)
+			if swept {
+				r.buckets.Table.Sweep(r.buckets.Ticks(20*time.Second), 0, 1)
+			}
+			if d, n := r.takeUpTo(t.Context(), key, 3, 5*time.Second); n != 3 || d.Remaining != 0 {
+				t.Errorf("%s, swept %v: read 15 s ago: %d taken, %+v; want 3, as all has leaked since", name, swept, n, d)
+			}
 		}
 	}
 }

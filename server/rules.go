@@ -18,8 +18,8 @@ type LiveRules interface {
 	Change(ctx context.Context, rule string, body []byte, by string) (reply any, err error)
 	Undo(ctx context.Context, rule string, forAll bool, by string) (reply any, err error)
 
-	// Until is when a rule will be as its configuration says again; ok is false if it is.
-	Until(rule string) (end time.Time, ok bool)
+	// Left is the time until a rule is as its configuration says again; 0: it is.
+	Left(rule string) time.Duration
 }
 
 // SetRules has requests that begin from now on decided by other rules: Limiter, made by With of
@@ -38,9 +38,7 @@ func (s *Server) SetRules(l *fastlimit.Limiter, e *policy.Engine, tiers []*fastl
 // liveFor is the time until a rule is as its configuration says again; 0: it is.
 func (s *Server) liveFor(rule string) time.Duration {
 	if c := s.config(); c.Rules != nil {
-		if end, ok := c.Rules.Until(rule); ok {
-			return max(0, time.Until(end))
-		}
+		return c.Rules.Left(rule)
 	}
 	return 0
 }

@@ -51,7 +51,7 @@ func (b *Buckets) TakeUpTo(d sketch.Digest, n uint64, now time.Duration) (limit.
 // It takes what fitted when it looked. What does not fit after all is tried with fewer units, by
 // the TAT that it was refused by: another request was admitted in between, or has had the bucket
 // swept at a later time, and a lookup would not find it whenever it is asked
-// (TestTakeUpToOvertakenBySweep).
+// (TestTakeUpToOvertaken).
 func (b *Buckets) fill(d sketch.Digest, n uint64, now time.Duration) (tat, taken uint64) {
 	ticks := b.Ticks(now)
 	for tat = b.Table.Lookup(d); ; n = taken - 1 {

@@ -67,16 +67,8 @@ func limitOf(c *fastlimit.RuleConfig) Limit {
 	return l
 }
 
-// Until is when a rule goes back, if anything is live of it.
-func (s *Set) Until(rule string) (end time.Time, ok bool) {
-	_, all := s.current()
-	for i := range all {
-		if all[i].Rule == rule {
-			return all[i].until, true
-		}
-	}
-	return end, false
-}
+// Left is the time until a rule goes back; 0: nothing is live of it.
+func (s *Set) Left(rule string) time.Duration { return s.Ends()[rule] }
 
 // Ends are the times to the ends of what is live, of each rule; 0 where nothing is.
 func (s *Set) Ends() map[string]time.Duration {

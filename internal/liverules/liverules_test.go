@@ -220,8 +220,8 @@ func TestFollowAndRestore(t *testing.T) {
 		if n, err := next.Restore(kept, 20*time.Minute); n != 1 || err != nil || next.holds() != "enforce 1/s 9; enforce 3/s 3" {
 			t.Errorf("%d %v: %s", n, err, next.holds())
 		}
-		if end, ok := next.Until("a"); !ok || time.Until(end) != 30*time.Minute {
-			t.Errorf("a ends in %v", time.Until(end))
+		if left := next.Left("a"); left != 30*time.Minute {
+			t.Errorf("a ends in %v", left)
 		}
 		late := newNode(t, rules("10/s", "20/s"))
 		if n, err := late.Restore(kept, 2*time.Hour); n != 0 || err != nil || late.holds() != "enforce 10/s 10; enforce 20/s 20" {

@@ -1,7 +1,9 @@
-// Package span reads lengths of time as people write them: as package time does, and in days.
+// Package span reads lengths of time as people write them: as package time does, and in days; and writes
+// them short.
 package span
 
 import (
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -23,4 +25,18 @@ func Parse(text string) (time.Duration, error) {
 		return 0, &time.ParseError{Layout: "1d12h", Value: text, Message: ": want a time such as 1d12h or 30m"}
 	}
 	return v, nil
+}
+
+// Short is a time in seconds in its largest unit, or two: 45s, 12m, 3h20m, 5d.
+func Short(seconds float64) string {
+	d := time.Duration(min(seconds, 1e9) * float64(time.Second)).Round(time.Second)
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd", int(d.Hours())/24)
 }

@@ -49,3 +49,12 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestShort(t *testing.T) {
+	t.Parallel()
+	for x, want := range map[float64]string{0: "0s", 119: "119s", 120: "2m", 3600: "1h00m", 12_345: "3h25m", 200_000: "2d", 1e300: "11574d"} {
+		if got := Short(x); got != want {
+			t.Errorf("%v: %s, want %s", x, got, want)
+		}
+	}
+}

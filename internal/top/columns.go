@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/fastlimit/fastlimit/internal/bytesize"
+	"github.com/fastlimit/fastlimit/internal/span"
 )
 
 // column is one of the table of clients.
@@ -32,9 +35,9 @@ const (
 var columns = []column{
 	{title: "RULE", left: true, least: 4, most: 16, gives: 3, text: func(c *Client) string { return cell(c.Rule) }},
 	{title: "CLIENT", order: byKey, left: true, least: 12, most: 46, text: (*Client).name},
-	{title: "RATE/S", order: ByRate, least: 7, text: func(c *Client) string { return number(c.Rate) }},
-	{title: "±", least: 5, gives: 6, text: func(c *Client) string { return number(c.Error) }},
-	{title: "DENIED/S", order: byDenied, least: 8, gives: 1, text: func(c *Client) string { return number(c.Denied) }},
+	{title: "RATE/S", order: ByRate, least: 7, text: func(c *Client) string { return bytesize.Number(c.Rate) }},
+	{title: "±", least: 5, gives: 6, text: func(c *Client) string { return bytesize.Number(c.Error) }},
+	{title: "DENIED/S", order: byDenied, least: 8, gives: 1, text: func(c *Client) string { return bytesize.Number(c.Denied) }},
 	{title: "LIMIT/S", least: 7, gives: 5, text: limitOf},
 	{title: "SHARE", order: byShare, least: 7, gives: 2, text: shareOf, style: styleOfShare},
 	{title: "", left: true, least: barWidth, gives: 7, text: barOf, style: styleOfShare},
@@ -45,7 +48,7 @@ var columns = []column{
 func limitOf(c *Client) string {
 	text := "none"
 	if c.Limit != nil {
-		text = number(*c.Limit)
+		text = bytesize.Number(*c.Limit)
 	} else if c.Mode == "" { // the node is older, or has lost the rule
 		text = "?"
 	}
@@ -89,9 +92,9 @@ func stateOf(c *Client) string {
 	state := ""
 	switch {
 	case c.Banned > 0 && c.BannedBy == "operator":
-		return "banned " + span(c.Banned) + " op"
+		return "banned " + span.Short(c.Banned) + " op"
 	case c.Banned > 0:
-		state = "banned " + span(c.Banned)
+		state = "banned " + span.Short(c.Banned)
 	case c.Denied > 0 && c.Rate > 0:
 		state = fmt.Sprintf("denied %.0f%%", 100*min(c.Denied/c.Rate, 1))
 	case c.Share != nil && *c.Share > 1:

@@ -1,6 +1,10 @@
 package top
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/fastlimit/fastlimit/internal/bytesize"
+)
 
 // remembered is how many answers back a screen shows what was denied.
 const remembered = 60
@@ -43,5 +47,5 @@ func (h *history) line(width int) string {
 		}
 		curve[i] = levels[at]
 	}
-	return fmt.Sprintf("denied |%s| at most %s/s", string(curve), number(most))
+	return fmt.Sprintf("denied |%s| at most %s/s", string(curve), bytesize.Number(most))
 }

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/bytesize"
+	"github.com/fastlimit/fastlimit/internal/span"
 )
 
 // Lines are the screen, which is so many columns wide and lines high: never more, and none
@@ -63,13 +66,13 @@ func (v *View) complaint(now time.Time) string {
 	if v.doc == nil {
 		return v.problem
 	}
-	return fmt.Sprintf("no answer for %s: %s", span(now.Sub(v.at).Seconds()), v.problem)
+	return fmt.Sprintf("no answer for %s: %s", span.Short(now.Sub(v.at).Seconds()), v.problem)
 }
 
 func (v *View) title(now time.Time) Line {
 	l := Line{{"fastlimit top ", Bold}, {cell(v.Admin), Plain}}
 	if v.doc != nil && v.doc.Totals != nil {
-		l = append(l, Span{", up " + span(v.doc.Totals.Uptime), Plain})
+		l = append(l, Span{", up " + span.Short(v.doc.Totals.Uptime), Plain})
 	}
 	l = append(l, Span{now.Format("  15:04:05"), Dim})
 	if v.Rule != "" {
@@ -98,11 +101,11 @@ func (v *View) requests() Line {
 		style = Red
 	}
 	return Line{
-		{number(t.Requests), Bold},
+		{bytesize.Number(t.Requests), Bold},
 		{" requests/s: ", Plain},
-		{number(t.Admitted), Green},
+		{bytesize.Number(t.Admitted), Green},
 		{" admitted, ", Plain},
-		{number(t.Denied), style},
+		{bytesize.Number(t.Denied), style},
 		{" denied" + denied, Plain},
 	}
 }
@@ -113,14 +116,14 @@ func (v *View) levels() Line {
 		return nil
 	}
 	t := v.doc.Totals
-	l := Line{{fmt.Sprintf("%s clients, ", whole(t.Clients)), Plain}}
+	l := Line{{fmt.Sprintf("%s clients, ", bytesize.Whole(t.Clients)), Plain}}
 	style := Plain
 	if t.Bans > 0 {
 		style = Magenta
 	}
 	l = append(l, Span{fmt.Sprintf("%d banned", t.Bans), style}, Span{fmt.Sprintf(", %d connections", t.Connections), Plain})
 	if s := t.Store; s != nil {
-		l = append(l, Span{fmt.Sprintf(", %s %s/s ", cell(s.Name), number(s.Operations)), Plain})
+		l = append(l, Span{fmt.Sprintf(", %s %s/s ", cell(s.Name), bytesize.Number(s.Operations)), Plain})
 		style := Red // its breaker keeps requests from it
 		if s.State == "closed" {
 			style = Green
@@ -173,7 +176,7 @@ func (r *Rule) line() Line {
 	if r.Denied > 0 {
 		denied = Red
 	}
-	l := Line{{"  " + fit(cell(r.Rule), 16), Plain}, {right(number(r.Admitted), 8) + "/s admitted ", Plain}, {right(number(r.Denied), 8), denied}}
+	l := Line{{"  " + fit(cell(r.Rule), 16), Plain}, {right(bytesize.Number(r.Admitted), 8) + "/s admitted ", Plain}, {right(bytesize.Number(r.Denied), 8), denied}}
 	verb := "/s denied"
 	if r.Mode == "shadow" {
 		verb = "/s it would deny"
@@ -183,7 +186,7 @@ func (r *Rule) line() Line {
 		l = append(l, Span{fmt.Sprintf(", %d banned", r.Bans), Magenta})
 	}
 	if r.LiveFor > 0 {
-		l = append(l, Span{", changed for another " + span(r.LiveFor), Yellow})
+		l = append(l, Span{", changed for another " + span.Short(r.LiveFor), Yellow})
 	}
 	return l
 }

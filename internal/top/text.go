@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
+	"github.com/fastlimit/fastlimit/internal/bytesize"
 	"github.com/fastlimit/fastlimit/internal/safetext"
 )
 
@@ -52,29 +52,6 @@ func right(s string, width int) string {
 	return fit(s, width)
 }
 
-// number is up to 7 columns wide below 10^9.
-func number(x float64) string {
-	switch {
-	case x < 99.95:
-		return fmt.Sprintf("%.1f", x)
-	case x < 9999.5:
-		return fmt.Sprintf("%.0f", x)
-	case x < 999_950:
-		return fmt.Sprintf("%.1fk", x/1e3)
-	case x < 999_995_000:
-		return fmt.Sprintf("%.2fM", x/1e6)
-	}
-	return fmt.Sprintf("%.2fG", x/1e9)
-}
-
-// whole is number of what can be counted.
-func whole(n uint64) string {
-	if n < 10_000 {
-		return strconv.FormatUint(n, 10)
-	}
-	return number(float64(n))
-}
-
 // percent is a share of 1, up to 7 columns wide.
 func percent(share float64) string {
 	switch {
@@ -83,7 +60,7 @@ func percent(share float64) string {
 	case share < 99.995:
 		return fmt.Sprintf("%.0f%%", 100*share)
 	}
-	return number(share) + "x"
+	return bytesize.Number(share) + "x"
 }
 
 // bar shows a share of 1, which fills the first half. Each place of the other half stands
@@ -95,18 +72,4 @@ func bar(share float64, width int) string {
 		full++
 	}
 	return strings.Repeat("|", full) + strings.Repeat(" ", width-full)
-}
-
-// span is a time in its largest unit, or two: 45s, 12m, 3h20m, 5d.
-func span(seconds float64) string {
-	d := time.Duration(min(seconds, 1e9) * float64(time.Second)).Round(time.Second)
-	switch {
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
-	}
-	return fmt.Sprintf("%dd", int(d.Hours())/24)
 }

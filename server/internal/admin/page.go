@@ -11,7 +11,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/bytesize"
 	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/fastlimit/fastlimit/internal/span"
 )
 
 //go:embed page.html
@@ -146,49 +148,26 @@ func read(to, document any) {
 
 // shortNumber is a number for people.
 func shortNumber(v any) string {
-	var n float64
 	switch v := v.(type) {
 	case float64:
-		n = v
+		return bytesize.Number(v)
 	case uint64:
-		n = float64(v)
+		return bytesize.Whole(v)
 	case uint32:
-		n = float64(v)
-	case int:
-		n = float64(v)
+		return bytesize.Whole(uint64(v))
 	}
-	switch {
-	case n >= 1e9:
-		return fmt.Sprintf("%.1fG", n/1e9)
-	case n >= 1e6:
-		return fmt.Sprintf("%.1fM", n/1e6)
-	case n >= 1e4:
-		return fmt.Sprintf("%.1fk", n/1e3)
-	case n == float64(int64(n)) || n >= 100:
-		return fmt.Sprintf("%.0f", n)
-	}
-	return fmt.Sprintf("%.1f", n)
+	return fmt.Sprint(v)
 }
 
-// shortSpan is a time in seconds for people.
+// shortSpan is a time in seconds for people, of which there may be none.
 func shortSpan(seconds any) string {
-	var s float64
 	switch v := seconds.(type) {
 	case float64:
-		s = v
+		return span.Short(v)
 	case *float64:
-		if v == nil {
-			return "–"
+		if v != nil {
+			return span.Short(*v)
 		}
-		s = *v
 	}
-	switch {
-	case s >= 48*3600:
-		return fmt.Sprintf("%.0f d", s/86400)
-	case s >= 3600:
-		return fmt.Sprintf("%d h %d min", int(s)/3600, int(s)/60%60)
-	case s >= 60:
-		return fmt.Sprintf("%d min %d s", int(s)/60, int(s)%60)
-	}
-	return fmt.Sprintf("%.0f s", s)
+	return "–"
 }

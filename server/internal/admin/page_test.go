@@ -80,7 +80,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("what others have written is not text:\n%s", text)
 	}
 	for _, want := range []string{
-		"61.6k</b>/s", "52.7k", "banned 13 s", "1250 %", "up 2 d", "10 min 0 s", "1 h 1 min", "70 in all", "It is over the limit.", "denied, again in 1 min 30 s", "Not ready: redis is down",
+		"61.6k</b>/s", "52.7k", "banned 13s", "1250 %", "up 2d", "10m", "1h01m", "70 in all", "It is over the limit.", "denied, again in 90s", "Not ready: redis is down",
 		"192.0.2.1", `height="90"`, "<td class=\"r\">5400</td>", "<td class=\"r\">900</td>", "drop.txt: 5 entries",
 	} {
 		if !strings.Contains(text, want) {
