@@ -137,7 +137,7 @@ func (s *Server) newAdmin() *admin.Front {
 		HashKey: func(value string) string { return s.decide.Snapshot().Settings().Engine.HashKey(value) },
 		Batch:   s.decide.Batch, MaxBatchBytes: decide.MaxBatchBytes,
 		Operator: s.operator,
-		Top:      s.top, History: s.lastHour, Explain: explainer{s}, Changes: now.Changes,
+		Top:      s.top, TopBy: s.topBy, History: s.lastHour, Explain: explainer{s}, Changes: now.Changes,
 	}
 	if now.Overrides != nil { // a nil one in an interface of another type would not be nil
 		c.Overrides = now.Overrides

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/breakdown"
 	"github.com/fastlimit/fastlimit/internal/safetext"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/admin"
@@ -42,6 +43,12 @@ func (s *Server) top(q admin.TopQuery) (admin.Top, error) {
 	slices.SortStableFunc(all.Clients, topOrder(q.Sort))
 	all.Clients = all.Clients[:min(q.N, len(all.Clients))]
 	return all, nil
+}
+
+// topBy is the document of /v1/top?by=net.
+func (s *Server) topBy(by breakdown.By, n int) admin.TopBy {
+	all, groups := s.decide.Load().Top(by, n, time.Now())
+	return admin.TopBy{By: by.String(), Requests: all, Groups: append([]breakdown.Share{}, groups...), Totals: s.totals()}
 }
 
 func noRule(name string, l *fastlimit.Limiter) error {

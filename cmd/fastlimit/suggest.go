@@ -41,13 +41,9 @@ func (c *suggestCmd) Run(ctx context.Context, sys *system) error {
 	}
 	// The report is written outside of Signalled, as by replay.
 	var report *suggest.Report
-	err = cli.Signalled(ctx, cli.SignalHooks{Grace: interruptGrace}, func(ctx context.Context) error {
-		return c.read(sys, "suggest", "sorting", func(logs []replay.Log, rc replay.ReadConfig) (err error) {
-			cfg.ReadConfig = rc
-			cfg.Budget = cfg.Memory
-			report, err = suggest.Run(ctx, logs, *cfg)
-			return err
-		})
+	err = cli.Signalled(ctx, cli.SignalHooks{Grace: interruptGrace}, func(ctx context.Context) (err error) {
+		report, err = c.report(ctx, sys, cfg)
+		return err
 	})
 	if err != nil {
 		return err
@@ -64,6 +60,27 @@ func (c *suggestCmd) Run(ctx context.Context, sys *system) error {
 		return json.NewEncoder(sys.stdout).Encode(report)
 	}
 	return report.WriteText(sys.stdout)
+}
+
+// report reads the logs, and once more if it shows only then which rules they call for.
+func (c *suggestCmd) report(ctx context.Context, sys *system, cfg *suggest.Config) (report *suggest.Report, err error) {
+	run := func(logs []replay.Log, rc replay.ReadConfig) (err error) {
+		cfg.ReadConfig = rc
+		cfg.Budget = cfg.Memory
+		report, err = suggest.Run(ctx, logs, *cfg)
+		return err
+	}
+	if err := c.read(sys, "suggest", "sorting", run); err != nil {
+		return nil, err
+	}
+	if !report.Extend(cfg) {
+		return report, nil
+	}
+	if cfg.Stream {
+		report.Warnings = append(report.Warnings, "few have most of the load; for rules that limit them name files, which can be read twice")
+		return report, nil
+	}
+	return report, c.read(sys, "suggest", "sorting", run)
 }
 
 // config checks all flags, before a log is opened: reading may take minutes.

@@ -38,6 +38,36 @@ func attackedLog() string {
 	return b.String()
 }
 
+// A network whose addresses each send little is found, and a rule for it is written, if the log
+// can be read twice; nothing of that is needed of logs without one.
+func TestSuggestFindsANetwork(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	start := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
+	for second := range 900 {
+		at := start.Add(time.Duration(second) * time.Second).Format("02/Jan/2006:15:04:05 -0700")
+		fmt.Fprintf(&b, "198.51.%d.7 - - [%s] \"GET /%d HTTP/1.1\" 200 5 \"-\" \"x\"\n", second%30, at, second%40)
+		for i := range 50 {
+			if second >= 300 && second < 600 {
+				fmt.Fprintf(&b, "203.0.113.%d - - [%s] \"GET /%d HTTP/1.1\" 200 5 \"-\" \"x\"\n", i, at, i)
+			}
+		}
+	}
+	log := writeFile(t, "access.log", b.String())
+	code, stdout, stderr := command(t, nil, "suggest", log)
+	if code != 0 || stderr != "" || !strings.Contains(stdout, "came from 1 network:\n#   203.0.113.0/24  15000 requests  98.0 %") || !strings.Contains(stdout, "\n    key: ip/24/48\n") {
+		t.Fatalf("exit %d, %s\n%s", code, stderr, stdout)
+	}
+	rules := writeFile(t, "rules.yaml", strings.ReplaceAll(stdout, "mode: shadow", "mode: enforce"))
+	if _, report, _ := command(t, nil, "replay", "-o", "json", "-c", rules, log); !strings.Contains(report, `"rule":"per-ip-24-48","key":"203.0.113.0/24"`) || strings.Contains(report, `"key":"198.51`) {
+		t.Errorf("replayed: %s", report)
+	}
+	code, stdout, stderr = command(t, strings.NewReader(b.String()), "suggest", "-")
+	if code != 0 || !strings.Contains(stderr, "name files, which can be read twice") || !strings.Contains(stdout, "came from 1 network") || strings.Contains(stdout, "ip/24/48") {
+		t.Errorf("of a stream: exit %d, %s\n%s", code, stderr, stdout)
+	}
+}
+
 // The output, redirected into a file, is a configuration; replay of it over the same log
 // denies the attackers, and nobody else.
 func TestSuggestThenReplay(t *testing.T) {

@@ -23,6 +23,7 @@ type topCmd struct {
 	Admin     string        `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Admin address of a running node, host:port or unix:/path; in a cluster, of any node. Default: 127.0.0.1:8081."`
 	N         int           `short:"n" default:"20" help:"Number of clients to print."`
 	Sort      string        `enum:"rate,denied,share,key" default:"rate" help:"What to sort by: rate, denied, share (of the limit) or key."`
+	By        string        `enum:",net,path,method,agent,status" default:"" placeholder:"WHAT" help:"Show what the load is made of instead of the clients of rules: net (addresses and networks), path, method, agent (User-Agent) or status."`
 	Rule      string        `help:"Show the clients of this rule alone."`
 	Once      bool          `help:"Print one table, on a terminal too, where the default is a screen that keys steer."`
 	Watch     bool          `help:"Print table after table until interrupted, where there is no screen."`
@@ -45,12 +46,14 @@ func (c *topCmd) Run(ctx context.Context, sys *system) error {
 	if in, out, ok := c.terminal(sys); ok {
 		return c.onScreen(ctx, in, out, noColor(sys))
 	}
-	if !c.Watch {
-		return c.print(ctx, sys.stdout, "")
-	}
 	before := "\n" // between tables in a pipe
-	if f, ok := sys.stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	f, isFile := sys.stdout.(*os.File)
+	onTerminal := isFile && term.IsTerminal(int(f.Fd()))
+	if onTerminal {
 		before = clearScreen
+	}
+	if !c.Watch && (c.By == "" || c.Once || !onTerminal || c.Output == "json") {
+		return c.print(ctx, sys.stdout, "")
 	}
 	return cli.Signalled(ctx, cli.SignalHooks{Grace: interruptGrace}, func(ctx context.Context) error {
 		// The first failure ends it, so a script notices; a terminal keeps the last
@@ -85,6 +88,9 @@ func (c *topCmd) check() error {
 	if c.Once && c.Watch {
 		return cli.Usagef("--once prints one table, and --watch one after another: leave out one of them")
 	}
+	if c.By != "" && (c.Rule != "" || c.Sort != top.ByRate) {
+		return cli.Usagef("--by is about all requests, the largest group first: leave out --rule and --sort")
+	}
 	return nil
 }
 
@@ -92,7 +98,7 @@ func (c *topCmd) check() error {
 func (c *topCmd) terminal(sys *system) (in, out *os.File, ok bool) {
 	in, isFile := sys.stdin.(*os.File)
 	out, isFileToo := sys.stdout.(*os.File)
-	if c.Once || c.Output != "text" || !isFile || !isFileToo {
+	if c.Once || c.By != "" || c.Output != "text" || !isFile || !isFileToo {
 		return nil, nil, false
 	}
 	name, _ := sys.lookupEnv("TERM")
@@ -105,14 +111,8 @@ func noColor(sys *system) bool {
 	return v != ""
 }
 
-// ask asks for n clients once. The document is of body, which is passed on with -o json as
-// the node sent it: newer nodes may have fields that this program does not know.
+// ask asks for n clients once.
 func (c *topCmd) ask(ctx context.Context, n int, order, rule string) (d *top.Document, body []byte, err error) {
-	token, err := readToken(c.TokenFile)
-	if err != nil {
-		return nil, nil, err
-	}
-	client := adminClient{command: "top", admin: c.Admin, token: token}
 	q := url.Values{"n": {strconv.Itoa(n)}}
 	if order != top.ByRate { // which nodes of all versions know
 		q.Set("sort", order)
@@ -120,18 +120,45 @@ func (c *topCmd) ask(ctx context.Context, n int, order, rule string) (d *top.Doc
 	if rule != "" {
 		q.Set("rule", rule)
 	}
-	if body, err = client.do(ctx, http.MethodGet, "/v1/top?"+q.Encode(), nil); err != nil {
-		return nil, nil, err
+	return askTop(ctx, c, q, "a list of clients", top.Decode)
+}
+
+// askGroups asks what the load is made of.
+func (c *topCmd) askGroups(ctx context.Context) (g *top.Groups, body []byte, err error) {
+	return askTop(ctx, c, url.Values{"n": {strconv.Itoa(c.N)}, "by": {c.By}}, "what the load is made of", top.DecodeGroups)
+}
+
+// askTop asks once. The document is of body, which is passed on with -o json as the node sent
+// it: newer nodes may have fields that this program does not know.
+func askTop[D any](ctx context.Context, c *topCmd, q url.Values, what string, decode func(body []byte) (D, error)) (d D, body []byte, err error) {
+	token, err := readToken(c.TokenFile)
+	if err != nil {
+		return d, nil, err
 	}
-	if d, err = top.Decode(body); err != nil {
-		return nil, nil, client.stranger("a list of clients")
+	client := adminClient{command: "top", admin: c.Admin, token: token}
+	if body, err = client.do(ctx, http.MethodGet, "/v1/top?"+q.Encode(), nil); err != nil {
+		return d, nil, err
+	}
+	if d, err = decode(body); err != nil {
+		return d, nil, client.stranger(what)
 	}
 	return d, body, nil
 }
 
+// table is what a node has answered.
+type table interface {
+	Write(out io.Writer) error
+}
+
 // print asks once and writes the answer behind lead.
-func (c *topCmd) print(ctx context.Context, w io.Writer, lead string) error {
-	d, body, err := c.ask(ctx, c.N, c.Sort, c.Rule)
+func (c *topCmd) print(ctx context.Context, w io.Writer, lead string) (err error) {
+	var t table
+	var body []byte
+	if c.By == "" {
+		t, body, err = c.ask(ctx, c.N, c.Sort, c.Rule)
+	} else {
+		t, body, err = c.askGroups(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -140,7 +167,7 @@ func (c *topCmd) print(ctx context.Context, w io.Writer, lead string) error {
 		return err
 	}
 	out := bytes.NewBufferString(lead) // so that a terminal does not flicker
-	if err := d.Write(out); err != nil {
+	if err := t.Write(out); err != nil {
 		return err
 	}
 	_, err = w.Write(out.Bytes())

@@ -70,12 +70,33 @@ func TestTopFails(t *testing.T) {
 		{[]string{"--sort", "name"}, cli.ExitUsage, "denied"},
 		{[]string{"--once", "--watch"}, cli.ExitUsage, "leave out one of them"},
 		{[]string{"--watch", "--every", "1ms"}, cli.ExitUsage, "--every 1ms: want 100ms or more"},
+		{[]string{"--by", "asn"}, cli.ExitUsage, "agent"},
+		{[]string{"--by", "net", "--rule", "a"}, cli.ExitUsage, "leave out --rule and --sort"},
+		{[]string{"--by", "net", "--admin", answers(200, `{"clients":[]}`)}, cli.ExitFailure, "did not answer with what the load is made of"},
 		{[]string{"-o", "xml"}, cli.ExitUsage, "text"},
 	} {
 		code, stdout, stderr := command(t, nil, append([]string{"top"}, tt.args...)...)
 		if code != tt.code || stdout != "" || !strings.Contains(stderr, tt.want) || strings.Contains(stderr, "\x1b") {
 			t.Errorf("%v: exit %d, stdout %q, stderr %q; want %d and %q", tt.args, code, stdout, stderr, tt.code, tt.want)
 		}
+	}
+}
+
+// Groups are printed with what is not in any, and what clients have written cannot steer a
+// terminal.
+func TestTopBy(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if got := r.URL.RawQuery; got != "by=path&n=2" {
+			t.Errorf("asks %s", got)
+		}
+		fmt.Fprint(w, `{"by":"path","requests":200,"groups":[{"group":"/login","rate":150,"error":2.5,"denied":140,"share":0.75},{"group":"/\u001b[2J x","rate":30,"share":0.15}],"totals":{}}`)
+	}))
+	defer s.Close()
+	code, stdout, stderr := command(t, nil, "top", "--by", "path", "-n", "2", "--admin", strings.TrimPrefix(s.URL, "http://"))
+	const want = "PATH          REQUESTS/S  ±    DENIED/S  SHARE\n/login        150.0       2.5  140.0     75%\n\"/\\x1b[2J x\"  30.0        0.0  0.0       15%\n(others)      20.0        -    -         10%\n"
+	if code != 0 || stdout != want || stderr != "" {
+		t.Errorf("exit %d, %q\nwant %q\nstderr %s", code, stdout, want, stderr)
 	}
 }
 

@@ -12,6 +12,8 @@ type client struct {
 	key  string
 	seen *arrivals
 	need uint64 // at the rate under way
+
+	suspect bool // it is taken for an attack beforehand
 }
 
 // analysis computes the rows of one table.
@@ -19,23 +21,36 @@ type analysis struct {
 	clients []client
 	counted uint64   // their requests
 	sorted  []uint64 // the needs at the rate under way, ascending
+	others  []uint64 // those of who is no suspect; sorted, if nobody is one
 	spare   Percent
 	crowd   bool // the key names clients, some of which may attack
+
+	suspects int // of the clients
 }
 
 // analyze suggests a limit for the clients of the table; span is the time from the first
 // request of the log to the last, in µs.
-func (t *table) analyze(span int64, spare Percent) Key {
+func (t *table) analyze(span int64, spare Percent, suspects []string) Key {
 	k := Key{
 		Rule: t.spec.Limit.Name, Key: keyParts(&t.spec), Paths: t.spec.Match.Paths, name: keyName(&t.spec),
 		Requests: t.requests, Clients: len(t.clients), Sampled: t.mask + 1, Rows: []Row{}, Attackers: []Attacker{},
 	}
 	a := &analysis{spare: spare, crowd: namesClients(t.spec.Key), clients: make([]client, 0, len(t.clients)), sorted: make([]uint64, 0, len(t.clients))}
 	for key, seen := range t.clients { // in any order: only sorted needs are used until attackers are named
-		a.clients = append(a.clients, client{key: key, seen: seen})
+		suspect := len(suspects) > 0 && slices.Contains(suspects, t.keyText(key).Text())
+		a.clients = append(a.clients, client{key: key, seen: seen, suspect: suspect})
+		if suspect {
+			a.suspects++
+		}
 		a.counted += seen.all
 	}
-	k.Counted = a.counted
+	if a.suspects == len(a.clients) { // whom it would spare nobody knows
+		a.suspects = 0
+		for i := range a.clients {
+			a.clients[i].suspect = false
+		}
+	}
+	k.Counted, k.suspects = a.counted, a.suspects
 	if len(a.clients) == 0 {
 		return k
 	}
@@ -69,14 +84,20 @@ func (a *analysis) rows(span int64) (rows []Row) {
 // change none.
 func (a *analysis) needs(p *pace) (settled bool) {
 	settled = true
-	a.sorted = a.sorted[:0]
+	a.sorted, a.others = a.sorted[:0], nil
 	for i := range a.clients {
 		c := &a.clients[i]
 		c.need = p.need(c.seen)
 		a.sorted = append(a.sorted, c.need)
+		if a.suspects > 0 && !c.suspect {
+			a.others = append(a.others, c.need)
+		}
 		settled = settled && c.need == atOnce(c.seen)
 	}
 	slices.Sort(a.sorted)
+	if slices.Sort(a.others); a.suspects == 0 {
+		a.others = a.sorted
+	}
 	return settled
 }
 
@@ -89,9 +110,10 @@ func (a *analysis) row(p *pace) Row {
 		P50: at(50 * percent), P90: at(90 * percent), P99: at(99 * percent), P999: at(99*percent + percent*9/10), Max: at(hundred),
 	}
 	if a.crowd {
-		r.Attackers = attackers(a.sorted)
+		r.Attackers = attackers(a.others)
 	}
-	r.Needed = a.sorted[a.spare.of(n-r.Attackers)-1]
+	r.Needed = a.others[a.spare.of(len(a.others)-r.Attackers)-1]
+	r.Attackers += a.suspects
 	r.Burst = round(r.Needed)
 	r.drain, r.InAMinute = p.drain(r.Burst), p.minute(r.Burst)
 	for i := range a.clients {
@@ -112,10 +134,10 @@ func (a *analysis) attackers(t *table, r *Row) []Attacker {
 		return all
 	}
 	a.needs(&r.pace)
-	crowd := a.sorted[len(a.sorted)-r.Attackers-1] // the most that others need, which is less
+	crowd := a.others[len(a.clients)-r.Attackers-1] // the most that others need, which is less
 	var out []client
 	for _, c := range a.clients {
-		if c.need > crowd {
+		if c.suspect || c.need > crowd {
 			out = append(out, c)
 		}
 	}

@@ -20,6 +20,7 @@ type collector struct {
 	budget  int64
 	used    int64 // bytes of all tables
 	key     []byte
+	peak    peak
 
 	started     bool
 	start, last int64 // Unix µs
@@ -50,6 +51,7 @@ func (c *collector) request(at int64, r *policy.Request) error {
 		c.started, c.start = true, at
 	}
 	c.last = at
+	c.peak.add(at, r)
 	c.fractions = c.fractions || at%second != 0
 	for _, charge := range c.engine.Applying(r, &c.scratch) {
 		t := c.tables[charge.Rule.Internal().Index()]

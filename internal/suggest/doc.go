@@ -35,11 +35,19 @@
 // them for that reason. Where the key names no client, only what is asked for (host, path,
 // method), nothing is an attack: some paths are popular.
 //
+// # The busiest five minutes
+//
+// A botnet whose addresses each send little is no attack by address. So of the five minutes
+// with the most requests it is told whether three networks, of several clients each, or three
+// paths have three quarters of them (package breakdown). A second reading makes rules that
+// count these networks, or clients on these paths; the networks are then left out of the choice
+// as attackers are. [Report.Extend] says what the second reading is to look at.
+//
 // # Memory
 //
 // The times of each client's requests are kept, in two bytes for most of them, and
 // [Config].Memory bounds the sum: beyond it every second client is left out, chosen by a
 // hash, until the rest fits; the report says so. The rest is a fair sample of the
 // clients: percentiles keep their meaning, but a single busy client may be missing. Rows
-// are computed one after the other and take 40 bytes per client.
+// are computed one after the other and take 48 bytes per client.
 package suggest

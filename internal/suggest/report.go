@@ -18,8 +18,9 @@ type Report struct {
 	Spare    string `json:"spare"`
 	// WholeSeconds reports that the log has no fractions of a second: all requests of a
 	// second count as if they came at once, so real clients need less.
-	WholeSeconds bool  `json:"whole_seconds"`
-	Keys         []Key `json:"keys"`
+	WholeSeconds bool     `json:"whole_seconds"`
+	Busiest      *Busiest `json:"busiest,omitempty"` // nil: there are next to no requests
+	Keys         []Key    `json:"keys"`
 	// Config is a configuration file with the suggested rules; "" if there are none.
 	Config       string           `json:"config"`
 	SkippedLines []replay.Skipped `json:"skipped_lines,omitempty"`
@@ -42,8 +43,9 @@ type Key struct {
 	// Attackers are left out of the choice, the highest need first.
 	Attackers []Attacker `json:"attackers"`
 
-	chosen int // index of the suggested row
-	name   string
+	chosen   int // index of the suggested row
+	suspects int // of Attackers: taken for one beforehand
+	name     string
 }
 
 // Row is one rate: the bursts that clients would have needed, and what the suggested burst

@@ -22,6 +22,10 @@ type Config struct {
 	// those that look like attacks. Required.
 	Spare Percent
 
+	// Suspects are networks that are taken for attacks, where a key tells apart networks of
+	// their size. Optional: see [Report.Extend].
+	Suspects []string
+
 	// Memory is how many bytes may be held of the clients; with more, a sample of them
 	// is looked at. 0 means 1 GiB. Sorting takes memory of its own, see ReadConfig.
 	Memory int64
@@ -57,21 +61,22 @@ func Run(ctx context.Context, logs []replay.Log, c Config) (*Report, error) {
 	if col.engine, err = policy.New(lim, settings); err != nil {
 		return nil, err
 	}
-	reading, err := replay.Read(ctx, logs, col.engine, specs, c.ReadConfig, col.request)
+	asked := append(slices.Clone(specs), policy.RuleSpec{Key: []policy.KeyPart{{Kind: policy.KeyPath}}}) // for peak
+	reading, err := replay.Read(ctx, logs, col.engine, asked, c.ReadConfig, col.request)
 	if err != nil {
 		return nil, err
 	}
 	report := &Report{
 		Requests: reading.Requests, Skipped: reading.Skipped, Late: reading.Late,
 		First: reading.First, Last: reading.Last, Spare: c.Spare.String(),
-		WholeSeconds: col.started && !col.fractions, Keys: []Key{},
+		WholeSeconds: col.started && !col.fractions, Busiest: col.peak.busiest(), Keys: []Key{},
 		SkippedLines: reading.SkippedLines, Warnings: reading.Warnings,
 	}
 	for _, t := range col.tables {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		report.Keys = append(report.Keys, t.analyze(col.last-col.start, c.Spare))
+		report.Keys = append(report.Keys, t.analyze(col.last-col.start, c.Spare, c.Suspects))
 	}
 	report.Config = report.config()
 	return report, nil

@@ -25,6 +25,9 @@ func (r *Report) WriteText(out io.Writer) error {
 	if r.WholeSeconds {
 		b.WriteString("Times are whole seconds: requests of a second count as if they came at once, so real bursts are smaller.\n")
 	}
+	if r.Busiest != nil {
+		r.Busiest.writeText(&b)
+	}
 	for i := range r.Keys {
 		r.Keys[i].writeText(&b, r.Spare)
 	}
@@ -127,6 +130,14 @@ func (k *Key) attackersShare() string {
 
 // attackRule is what makes them attackers.
 func (k *Key) attackRule() string {
+	switch k.suspects {
+	case 0:
+	case len(k.Attackers):
+		return "They have most of the load in the busiest five minutes, see above"
+	default:
+		return fmt.Sprintf("%d of them have most of the load in the busiest five minutes, see above; at %s each of the others needed a burst of %d or more, and at least %d times what any other client needed",
+			k.suspects, k.Chosen, attackBurst, attackFactor)
+	}
 	return fmt.Sprintf("At %s each needed a burst of %d or more, and at least %d times what any other client needed", k.Chosen, attackBurst, attackFactor)
 }
 

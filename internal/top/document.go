@@ -21,6 +21,35 @@ type Document struct {
 	Totals  *Totals  `json:"totals"`
 }
 
+// Groups is GET /v1/top?by=net.
+type Groups struct {
+	By       string  `json:"by"`
+	Requests float64 `json:"requests"` // per second, as all here
+	Groups   []Group `json:"groups"`
+	Totals   *Totals `json:"totals"`
+}
+
+// Group is a group of requests that have something in common.
+type Group struct {
+	Group  string  `json:"group"`
+	Rate   float64 `json:"rate"`
+	Error  float64 `json:"error"`
+	Denied float64 `json:"denied"`
+	Share  float64 `json:"share"`
+}
+
+// DecodeGroups reads a body.
+func DecodeGroups(body []byte) (*Groups, error) {
+	g := new(Groups)
+	if err := json.Unmarshal(body, g); err != nil {
+		return nil, err
+	}
+	if g.Groups == nil {
+		return nil, errNoClients
+	}
+	return g, nil
+}
+
 // Client is one client of a rule.
 type Client struct {
 	Rule     string   `json:"rule"`
@@ -66,12 +95,12 @@ type Totals struct {
 }
 
 // warning is about proxies that nobody has configured, "" if there are none.
-func (d *Document) warning() string {
-	if d.Totals == nil || len(d.Totals.UntrustedProxies) == 0 {
+func (t *Totals) warning() string {
+	if t == nil || len(t.UntrustedProxies) == 0 {
 		return ""
 	}
 	var all []string
-	for _, p := range d.Totals.UntrustedProxies {
+	for _, p := range t.UntrustedProxies {
 		all = append(all, cell(p))
 	}
 	return "WARNING: others come through " + strings.Join(all, ", ") + ": all of them count as one client until trusted_proxies names it"

@@ -50,7 +50,7 @@ func (v *View) head(width, height int, now time.Time) []Line {
 	}
 	all := []Line{v.title(now), requests, v.levels()}
 	if v.doc != nil {
-		if warning := v.doc.warning(); warning != "" {
+		if warning := v.doc.Totals.warning(); warning != "" {
 			all = append(all, Line{{warning, Red}})
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/breakdown"
 	"github.com/fastlimit/fastlimit/internal/denial"
 	"github.com/fastlimit/fastlimit/server/internal/guard"
 )
@@ -64,6 +65,8 @@ type Config struct {
 
 	// Top returns clients, and totals. Its error is for people: no such rule, or ErrNotTracked.
 	Top func(q TopQuery) (Top, error)
+	// TopBy returns the n groups of requests that have most of the load.
+	TopBy func(by breakdown.By, n int) TopBy
 
 	Overrides Overrides             // nil: there are none, and none can be set
 	Bans      Bans                  // likewise

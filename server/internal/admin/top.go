@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/fastlimit/fastlimit/internal/breakdown"
 	"github.com/fastlimit/fastlimit/server/internal/text"
 )
 
@@ -94,10 +96,38 @@ type TopStore struct {
 	Operations float64 `json:"operations"`
 }
 
+// TopBy is the document of /v1/top?by=net. As in Top, numbers are per second, and names are
+// part of the contract.
+type TopBy struct {
+	By       string            `json:"by"`
+	Requests float64           `json:"requests"` // all that belong to a group
+	Groups   []breakdown.Share `json:"groups"`
+	Totals   TopTotals         `json:"totals"`
+}
+
+// topBy answers GET /v1/top?by=net&n=20.
+func (f *Front) topBy(w http.ResponseWriter, q url.Values, n int) {
+	by, ok := breakdown.Parse(q.Get("by"))
+	if !ok {
+		problem(w, http.StatusBadRequest, fmt.Sprintf("by=%s: want one of %s", text.Printable(q.Get("by")), strings.Join(breakdown.Names(), ", ")))
+		return
+	}
+	if q.Has("sort") || q.Has("rule") {
+		problem(w, http.StatusBadRequest, "by is about all requests, the largest group first: leave out sort and rule")
+		return
+	}
+	b, err := json.Marshal(f.TopBy(by, n))
+	writeJSON(w, b, err)
+}
+
 // top answers GET /v1/top?n=20&sort=denied&rule=per-ip.
 func (f *Front) top(w http.ResponseWriter, r *http.Request) {
 	n, ok := number(w, r, "n", defaultTop, maxTop)
 	if !ok {
+		return
+	}
+	if given := r.URL.Query(); given.Has("by") {
+		f.topBy(w, given, n)
 		return
 	}
 	q := TopQuery{N: n, Sort: TopOrders[0], Rule: r.URL.Query().Get("rule")}

@@ -5,16 +5,24 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/breakdown"
 	"github.com/fastlimit/fastlimit/server/internal/accesslog"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/valyala/fasthttp"
 )
 
-// These functions write the access log. They are called only if there is one.
+// These functions write the access log, and count a sample of the requests in a
+// [breakdown.Load], as so many: units. It is 0 for those that are only in the log.
+
+// noted decides what is noted of a request when it has been answered, if anything.
+func (s *Service) noted() (units uint64, some bool) {
+	units = s.load.Drawn()
+	return units, units > 0 || s.access != nil
+}
 
 // noteAnswer notes what fasthttp's response says. bad is why the request was refused, r is
 // what was decided on; both may be nil.
-func (s *Service) noteAnswer(ctx *fasthttp.RequestCtx, bad *badRequest, r *requestState) {
+func (s *Service) noteAnswer(ctx *fasthttp.RequestCtx, bad *badRequest, r *requestState, units uint64) {
 	h := &ctx.Request.Header
 	e := accesslog.Entry{
 		Time: ctx.Time(), Method: h.Method(), Host: h.Host(), Path: h.RequestURI(), Status: ctx.Response.StatusCode(),
@@ -26,11 +34,11 @@ func (s *Service) noteAnswer(ctx *fasthttp.RequestCtx, bad *badRequest, r *reque
 	if bad != nil {
 		e.Decision, e.Reason = "refused", bad.Name
 	}
-	s.note(&e, conn.Of(ctx), conn.PeerAddr(ctx), r)
+	s.note(&e, conn.Of(ctx), conn.PeerAddr(ctx), r, units)
 }
 
 // noteSimple notes an answer that was put together without fasthttp.
-func (s *Service) noteSimple(sent []byte, bad *badRequest, r *requestState) {
+func (s *Service) noteSimple(sent []byte, bad *badRequest, r *requestState, units uint64) {
 	e := entryOf(r)
 	e.Status = statusOf(sent)
 	if i := bytes.Index(sent, headEnd); i >= 0 {
@@ -39,7 +47,7 @@ func (s *Service) noteSimple(sent []byte, bad *badRequest, r *requestState) {
 	if bad != nil {
 		e.Decision, e.Reason = "refused", bad.Name
 	}
-	s.note(&e, r.conn, r.peer, r)
+	s.note(&e, r.conn, r.peer, r, units)
 }
 
 // entryOf begins the entry of a request that was read without fasthttp.
@@ -53,38 +61,48 @@ func entryOf(r *requestState) accesslog.Entry {
 // noteUnread notes a request that was refused before it was understood. h is nil if not even
 // its head was.
 func (s *Service) noteUnread(bad *badRequest, c *conn.Conn, h *conn.Head) {
-	if s.access == nil {
+	units, some := s.noted()
+	if !some {
 		return
 	}
 	e := accesslog.Entry{Time: s.clock.now(), Status: bad.Status, Bytes: int64(len(bad.body)), Decision: "refused", Reason: bad.Name}
 	if h != nil {
 		e.Method, e.Host, e.Path = h.Method, h.Host, h.Target
 	}
-	s.note(&e, c, c.Addr(), nil)
+	s.note(&e, c, c.Addr(), nil, units)
 }
 
-// Line is the line of the access log for a request that is passed on. It is used once.
-// Its text is borrowed from the head of the request.
+// Line is what is noted of a request that is passed on. It is used once. Its text is borrowed
+// from the head of the request.
 type Line struct {
 	entry accesslog.Entry
+	units uint64
 	from  *Service
 }
 
 // line begins the line of a request that was admitted.
-func (s *Service) line(r *requestState) *Line {
+func (s *Service) line(r *requestState, units uint64) *Line {
 	l := s.lines.Get().(*Line)
-	l.from, l.entry = s, entryOf(r)
+	l.from, l.entry, l.units = s, entryOf(r), units
 	complete(&l.entry, r.conn, r.peer, r)
+	if units > 0 {
+		s.count(&l.entry, r, units)
+	}
 	return l
 }
 
-// Done writes the line: bytes are those of the answer's body, server is the upstream that has
+// Done notes the answer: bytes are those of the answer's body, server is the upstream that has
 // given it, "" if none has, until the time to its head.
 func (l *Line) Done(status int, bytes int64, server string, until time.Duration) {
 	e := &l.entry
 	e.Status, e.Bytes, e.Upstream, e.UpstreamTime = status, bytes, server, until
 	e.Duration = time.Since(e.Time)
-	l.from.access.Write(e)
+	if l.from.access != nil {
+		l.from.access.Write(e)
+	}
+	if l.units > 0 {
+		l.from.load.Answered(status, l.units)
+	}
 	l.entry = accesslog.Entry{}
 	l.from.lines.Put(l)
 }
@@ -107,10 +125,24 @@ func first(values [][]byte) []byte {
 	return values[0]
 }
 
-// note writes an entry, with what all have in common.
-func (s *Service) note(e *accesslog.Entry, c *conn.Conn, peer netip.Addr, r *requestState) {
+// note writes an entry, with what all have in common, and counts the request.
+func (s *Service) note(e *accesslog.Entry, c *conn.Conn, peer netip.Addr, r *requestState, units uint64) {
 	complete(e, c, peer, r)
-	s.access.Write(e)
+	if s.access != nil {
+		s.access.Write(e)
+	}
+	if units > 0 {
+		s.count(e, r, units)
+	}
+}
+
+// count counts a request that was drawn. Its path is the one that rules see, if that is known.
+func (s *Service) count(e *accesslog.Entry, r *requestState, units uint64) {
+	q := breakdown.Request{Client: e.Client, Method: e.Method, Path: e.Path, Agent: e.UserAgent, Status: e.Status, Denied: e.Decision == "deny"}
+	if r != nil && len(r.request.Path) > 0 {
+		q.Path = r.request.Path
+	}
+	s.load.Note(&q, units)
 }
 
 // complete adds what all entries have in common.

@@ -67,8 +67,8 @@ func (s *Service) decideHead(dst []byte, c *conn.Conn, h *conn.Head, snap *Snaps
 		s.badLog.Note(&bad.Reason, c.Addr(), refusalOf(v))
 		c.LeaveUnread()
 		out = bad.append(dst)
-		if s.access != nil {
-			s.noteSimple(out[len(dst):], bad, r)
+		if units, some := s.noted(); some {
+			s.noteSimple(out[len(dst):], bad, r, units)
 		}
 		return out, true, policy.NotRefused
 	}
@@ -91,8 +91,8 @@ func (s *Service) decideHead(dst []byte, c *conn.Conn, h *conn.Head, snap *Snaps
 	default:
 		out = r.appendDenial(dst, snap.denialOf(v, listener), date, &v.Decision, last)
 	}
-	if s.access != nil {
-		s.noteSimple(out[len(dst):], nil, r)
+	if units, some := s.noted(); some {
+		s.noteSimple(out[len(dst):], nil, r, units)
 	}
 	s.took.endRequest(r)
 	return out, last, policy.NotRefused

@@ -187,8 +187,8 @@ func (s *Service) answerBatch(ctx *fasthttp.RequestCtx, snap *Snapshot) {
 		s.refuse(ctx, bad, cause)
 		return
 	}
-	if s.access != nil {
-		defer s.noteAnswer(ctx, nil, nil)
+	if units, some := s.noted(); some {
+		defer s.noteAnswer(ctx, nil, nil, units)
 	}
 	h := &ctx.Request.Header
 	call := guard.Call{

@@ -33,7 +33,7 @@ type Admission struct {
 
 	Hidden []string // names of fields that clients do not get, as they are for fastlimit
 	Owed   *Owed    // nil: the answer does not say what the request costs. The forwarder's from now on
-	Line   *Line    // nil: there is no access log. Likewise
+	Line   *Line    // nil: nothing is noted of it. Likewise
 
 	Watch latency.Watch // to be stopped when the answer has been passed on
 }
@@ -48,8 +48,8 @@ func (s *Service) admit(a *Admission, dst []byte, r *requestState) {
 	if r.snap.owes {
 		s.owe(a, r)
 	}
-	if s.access != nil {
-		a.Line = s.line(r)
+	if units, some := s.noted(); some {
+		a.Line = s.line(r, units)
 	}
 }
 

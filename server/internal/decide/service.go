@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/breakdown"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/accesslog"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
@@ -31,6 +32,7 @@ type Service struct {
 	bad     *badRequests
 	denials *logs.Denials
 	access  *accesslog.Log // nil: none
+	load    *breakdown.Load
 	log     *slog.Logger
 	maxBody int // bytes of a body that are read to keep the connection
 	clock   clock
@@ -61,13 +63,16 @@ type Config struct {
 
 // New returns a service that decides by a snapshot.
 func New(c Config, first *Snapshot) *Service {
-	s := &Service{bad: newBadRequests(), denials: logs.NewDenials(c.DenialLogs), access: c.Access, log: c.Log, maxBody: c.BodyBytes}
+	s := &Service{bad: newBadRequests(), denials: logs.NewDenials(c.DenialLogs), access: c.Access, load: breakdown.NewLoad(time.Now()), log: c.Log, maxBody: c.BodyBytes}
 	s.oweds.New = func() any { return &Owed{from: &s.oweds} }
 	s.lines.New = func() any { return new(Line) }
 	s.clock.set()
 	s.Swap(first)
 	return s
 }
+
+// Load counts what the requests are made of.
+func (s *Service) Load() *breakdown.Load { return s.load }
 
 // Snapshot returns the snapshot that new requests are decided by.
 func (s *Service) Snapshot() *Snapshot { return s.current.Load() }
@@ -176,8 +181,8 @@ func (s *Service) decide(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 	default:
 		writeDenial(&ctx.Response, snap.denialOf(v, listener).answer, &v.Decision, &r.values)
 	}
-	if s.access != nil {
-		s.noteAnswer(ctx, nil, r)
+	if units, some := s.noted(); some {
+		s.noteAnswer(ctx, nil, r, units)
 	}
 	s.took.endRequest(r)
 	return !v.Decision.Allowed
@@ -272,8 +277,8 @@ func (s *Service) rescue(ctx *fasthttp.RequestCtx) {
 	}
 	ctx.Response.Reset()
 	s.bad.internal.answer(ctx)
-	if s.access != nil {
-		s.noteAnswer(ctx, &s.bad.internal, nil)
+	if units, some := s.noted(); some {
+		s.noteAnswer(ctx, &s.bad.internal, nil, units)
 	}
 	s.notePanic(p)
 }
@@ -299,8 +304,8 @@ func (s *Service) parseError(ctx *fasthttp.RequestCtx, err error) {
 func (s *Service) refuse(ctx *fasthttp.RequestCtx, b *badRequest, err error) {
 	s.blame(b, conn.Of(ctx))
 	b.answer(ctx)
-	if s.access != nil {
-		s.noteAnswer(ctx, b, nil)
+	if units, some := s.noted(); some {
+		s.noteAnswer(ctx, b, nil, units)
 	}
 	s.badLog.Note(&b.Reason, conn.PeerAddr(ctx), err)
 }
@@ -309,6 +314,7 @@ func (s *Service) refuse(ctx *fasthttp.RequestCtx, b *badRequest, err error) {
 // budgets for the next one. Called by one goroutine.
 func (s *Service) EndSecond() {
 	s.clock.set()
+	s.load.Tick(time.Now())
 	n := s.Requests()
 	s.denials.EndSecond(n.Denied+n.ListDenied+n.Banned, s.log)
 	s.badLog.EndSecond(s.bad.ofClients, s.log)

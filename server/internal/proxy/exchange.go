@@ -25,7 +25,7 @@ type exchange struct {
 
 	hidden []string     // fields of the answer that the client does not get
 	owed   *decide.Owed // nil: nothing, or it is settled
-	line   *decide.Line // nil: there is no access log
+	line   *decide.Line // nil: nothing is noted
 	told   told         // for the line
 	watch  latency.Watch
 

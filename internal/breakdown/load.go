@@ -1,0 +1,123 @@
+package breakdown
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fastlimit/fastlimit/internal/marks"
+	"github.com/fastlimit/fastlimit/toptalkers"
+)
+
+const (
+	// notesPerSecond is how many requests a second are counted at most. Each takes a microsecond
+	// under a lock: 0.1 % of a core.
+	notesPerSecond = 1024
+	// maxGrain keeps sums within 64 bits.
+	maxGrain = 1 << 24
+)
+
+// Load counts a sample of the requests of the last 5 to 10 seconds. It is safe for concurrent
+// use. The zero value is not usable: call [NewLoad].
+type Load struct {
+	mask atomic.Uint64 // g - 1
+
+	_     [120]byte     // those who count from those who only ask
+	notes atomic.Uint64 // in this second
+
+	mu        sync.Mutex
+	now, last *Tally // since the last mark, and since the one before
+	marked    [2]time.Time
+	ticked    time.Time
+	units     uint64      // since the last tick
+	grain     marks.Peaks // of mask + 1
+}
+
+// NewLoad returns a Load that has counted nothing.
+func NewLoad(now time.Time) *Load {
+	return &Load{now: new(Tally), last: new(Tally), marked: [2]time.Time{now, now}, ticked: now}
+}
+
+// Drawn decides by chance whether a request is to be counted: as so many, or not if 0.
+func (l *Load) Drawn() (units uint64) {
+	mask := l.mask.Load()
+	if mask != 0 && rand.Uint64()&mask != 0 {
+		return 0
+	}
+	return mask + 1
+}
+
+// Note counts a request that Drawn has chosen.
+func (l *Load) Note(q *Request, units uint64) {
+	if notes := l.notes.Add(1); notes%notesPerSecond == 0 {
+		if mask := l.mask.Load(); mask < maxGrain-1 {
+			l.mask.CompareAndSwap(mask, mask<<1|1)
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.units += units
+	l.grain.Note(units)
+	l.now.Add(q, units)
+}
+
+// Answered counts the status of a request that was noted without one.
+func (l *Load) Answered(status int, units uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.grain.Note(units)
+	l.now.answered(status, units)
+}
+
+// Tick chooses g by the requests since the last call, and forgets those of long ago. Call it
+// about once a second.
+func (l *Load) Tick(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	budget := max(uint64(now.Sub(l.ticked).Seconds()*notesPerSecond), 1)
+	mask := uint64(0)
+	for l.units/(mask+1) > budget && mask < maxGrain-1 {
+		mask = mask<<1 | 1
+	}
+	l.notes.Store(0)
+	l.mask.Store(mask)
+	l.ticked, l.units = now, 0
+	if now.Sub(l.marked[1]) < marks.Every {
+		return
+	}
+	l.marked = [2]time.Time{l.marked[1], now}
+	l.now, l.last = l.last, l.now
+	l.now.Reset()
+	l.grain.Roll()
+}
+
+// Share is a group with what it makes of the load.
+type Share struct {
+	Group string `json:"group"`
+	// Rate is how many requests per second the group has, a lower bound; Denied is how many of
+	// them were denied. The true rate is within Rate ± Error, except once in a million times.
+	Rate   float64 `json:"rate"`
+	Error  float64 `json:"error"`
+	Denied float64 `json:"denied"`
+	// Share is Rate by that of all.
+	Share float64 `json:"share"`
+}
+
+// Top returns the rate of all requests, per second, and the n groups that have most of it.
+func (l *Load) Top(by By, n int, now time.Time) (all float64, top []Share) {
+	l.mu.Lock()
+	window := max(now.Sub(l.marked[0]), time.Second).Seconds()
+	before, lately, grain := l.last.copyOf(by), l.now.copyOf(by), l.grain.Lately()
+	l.mu.Unlock() // the rest takes a millisecond, and requests would wait for it
+	total := float64(before.Total(by) + lately.Total(by))
+	groups := Groups(by, before, lately)
+	for _, g := range groups[:min(n, len(groups))] {
+		doubt := toptalkers.Doubt{Units: g.Error, Grain: grain}
+		top = append(top, Share{
+			Group: g.Text(), Rate: float64(g.Units) / window, Denied: float64(g.Denied) / window,
+			Error: doubt.Of(g.Units) / window, Share: float64(g.Units) / total,
+		})
+	}
+	return total / window, top
+}

@@ -1,0 +1,156 @@
+package breakdown
+
+import (
+	"cmp"
+	"hash/maphash"
+	"slices"
+)
+
+// seed is secret, so that nobody can have two groups taken for one.
+var seed = maphash.MakeSeed()
+
+// Tally counts the requests of a while. The zero value has none. It is not safe for concurrent
+// use.
+type Tally struct {
+	total  [kinds]uint64 // requests that belong to a group
+	tables [len(levels)]table
+	name   []byte // of the group that is looked up
+}
+
+// Add counts a request as so many. If its status is not known it is in no group by status.
+func (t *Tally) Add(q *Request, units uint64) {
+	for i := range levels {
+		t.add(i, q, units)
+	}
+}
+
+// answered counts the status of a request that was counted without one.
+func (t *Tally) answered(status int, units uint64) {
+	for i := range levels {
+		if levels[i].by == Status {
+			t.add(i, &Request{Status: status}, units)
+		}
+	}
+}
+
+func (t *Tally) add(i int, q *Request, units uint64) {
+	l := &levels[i]
+	t.name = l.key(t.name[:0], *q) // not a pointer, with which each request would be garbage
+	key := cut(t.name)
+	if i == 0 || levels[i-1].by != l.by { // the finest level, to which all belong
+		if len(key) == 0 {
+			return
+		}
+		t.total[l.by] += units
+	}
+	if len(key) > 0 {
+		t.tables[i].add(maphash.Bytes(seed, key), key, units, q.Denied)
+	}
+}
+
+// copyOf copies what there is by one kind.
+func (t *Tally) copyOf(by By) *Tally {
+	c := &Tally{total: t.total}
+	first, last := tablesOf(by)
+	copy(c.tables[first:last+1], t.tables[first:last+1])
+	return c
+}
+
+// Total is how many requests belong to a group.
+func (t *Tally) Total(by By) uint64 { return t.total[by] }
+
+// Reset forgets all requests.
+func (t *Tally) Reset() {
+	t.total = [kinds]uint64{}
+	for i := range t.tables {
+		t.tables[i].reset()
+	}
+}
+
+// Group is a group of requests.
+type Group struct {
+	Name   string
+	Units  uint64 // requests; a lower bound
+	Error  uint64 // there are no more than Units + Error
+	Denied uint64 // of Units
+	Level  int    // 0: one client or path; more: a network or folder of several
+}
+
+// Text is the name for people: one that was cut ends with an ellipsis.
+func (g *Group) Text() string {
+	if len(g.Name) == longest {
+		return g.Name + "…"
+	}
+	return g.Name
+}
+
+// Groups are the groups of the requests of several tallies, the largest first. No request is in
+// two of them: a group is shown in place of its parts, unless one of these is half of it.
+func Groups(by By, of ...*Tally) (shown []Group) {
+	first, last := tablesOf(by)
+	var taken [len(levels)]map[string]bool // shown, by level
+	for i := last; i >= first; i-- {
+		taken[i] = map[string]bool{}
+		largest := map[string]uint64{} // of the parts of a group
+		if i > first {
+			for _, part := range sum(i-1, of) {
+				in := levels[i-1].parent(part.Name)
+				largest[in] = max(largest[in], part.Units)
+			}
+		}
+		for _, g := range sum(i, of) {
+			if within(taken[:last+1], i, g.Name) || i > first && 2*largest[g.Name] >= g.Units {
+				continue
+			}
+			g.Level = i - first
+			shown, taken[i][g.Name] = append(shown, g), true
+		}
+	}
+	slices.SortFunc(shown, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(b.Units, a.Units), cmp.Compare(a.Error, b.Error), cmp.Compare(a.Name, b.Name))
+	})
+	return shown
+}
+
+// within reports whether a group of a level is a part of one that is taken.
+func within(taken []map[string]bool, level int, name string) bool {
+	for ; level+1 < len(taken); level++ {
+		if name = levels[level].parent(name); taken[level+1][name] {
+			return true
+		}
+	}
+	return false
+}
+
+// tablesOf are the levels of a By.
+func tablesOf(by By) (first, last int) {
+	first = slices.IndexFunc(levels[:], func(l level) bool { return l.by == by })
+	for last = first; levels[last].parent != nil; last++ {
+	}
+	return first, last
+}
+
+// sum adds up the groups of a level.
+func sum(i int, of []*Tally) map[string]Group {
+	all := map[string]Group{}
+	hidden := uint64(0)
+	for _, t := range of {
+		hidden += t.tables[i].hidden()
+	}
+	for _, tally := range of {
+		t := &tally.tables[i]
+		missed := t.hidden()
+		for s := range t.used {
+			text := string(t.names[s].text[:t.names[s].size])
+			g, ok := all[text]
+			if !ok {
+				g = Group{Name: text, Error: hidden}
+			}
+			g.Units += t.counts[s] - t.extra[s]
+			g.Denied += t.denied[s]
+			g.Error -= missed - t.extra[s] // this table hides no more of it than it had
+			all[text] = g
+		}
+	}
+	return all
+}
