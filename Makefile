@@ -12,7 +12,7 @@ PACKAGES      ?= 2
 BIN  := $(CURDIR)/.tmp/bin
 LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT)
 
-MODULES := bench/peers middleware/grpc server/http2spec
+MODULES := bench/peers middleware/grpc server/http2spec server/pagetest
 GOTEST  := $(GO) test -vet=off -parallel 8 -timeout 20m
 QUICK   := -gcflags='all=-N -l' # what is thrown away is not optimized
 
@@ -89,7 +89,7 @@ system-test:
 	@./.ci/need redis-server:redis-server postgres:postgresql nginx:nginx-light haproxy:haproxy caddy:caddy \
 	  apache2:apache2 node:nodejs python3:python3 java:default-jre-headless /usr/share/tomcat10/bin/bootstrap.jar:tomcat10 /usr/share/lua/5.3/socket.lua:lua-socket varnishd:varnish \
 	  nft:nftables ip:iproute2 ss:iproute2 nsenter:util-linux setpriv:util-linux taskset:util-linux \
-	  prometheus:prometheus promtool:prometheus
+	  prometheus:prometheus promtool:prometheus chromium:chromium
 
 system-race:
 	@./.ci/need gcc:gcc gcc:libc6-dev

@@ -72,7 +72,28 @@ func (s *Server) info() admin.Info {
 	for i := range info.Rules {
 		info.Rules[i].LiveSecs = s.liveFor(info.Rules[i].Name).Seconds()
 	}
+	addAudits(&info, s.decide.RuleStats())
 	return info
+}
+
+// addAudits adds what rules have found out about themselves, whatever their mode was.
+func addAudits(info *admin.Info, stats []decide.RuleStats) {
+	for i := range info.Rules {
+		a := new(admin.Audit)
+		for k := range stats {
+			if s := &stats[k]; s.Name == info.Rules[i].Name {
+				a.Clients += s.Audit.Clients
+				a.Requests += s.Audit.Requests
+				a.FalseDenials += s.Audit.FalseDenials
+				a.Excess += s.Audit.Excess
+				a.FalseSuspects += s.Audit.FalseSuspects
+				a.Peak = max(a.Peak, s.Audit.Peak)
+			}
+		}
+		if a.Clients > 0 || a.Requests > 0 {
+			info.Rules[i].Audit = a
+		}
+	}
 }
 
 // listenerInfo is what /v1/info says of a listener.

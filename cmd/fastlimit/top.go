@@ -23,7 +23,7 @@ type topCmd struct {
 	Admin     string        `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Admin address of a running node, host:port or unix:/path; in a cluster, of any node. Default: 127.0.0.1:8081."`
 	N         int           `short:"n" default:"20" help:"Number of clients to print."`
 	Sort      string        `enum:"rate,denied,share,key" default:"rate" help:"What to sort by: rate, denied, share (of the limit) or key."`
-	By        string        `enum:",net,path,method,agent,status" default:"" placeholder:"WHAT" help:"Show what the load is made of instead of the clients of rules: net (addresses and networks), path, method, agent (User-Agent) or status."`
+	By        string        `enum:"client,net,path,method,agent,status" default:"client" help:"Show the clients of rules (client) or what all of the load is made of: net (addresses and networks), path, method, agent (User-Agent) or status."`
 	Rule      string        `help:"Show the clients of this rule alone."`
 	Once      bool          `help:"Print one table, on a terminal too, where the default is a screen that keys steer."`
 	Watch     bool          `help:"Print table after table until interrupted, where there is no screen."`
@@ -36,6 +36,7 @@ const (
 	clearScreen  = "\x1b[H\x1b[2J" // cursor home, erase display
 	maxShownKey  = 80              // bytes; header values may be kilobytes long
 	minTopRepeat = 100 * time.Millisecond
+	byClient     = "client"
 )
 
 // Run implements the command.
@@ -52,7 +53,7 @@ func (c *topCmd) Run(ctx context.Context, sys *system) error {
 	if onTerminal {
 		before = clearScreen
 	}
-	if !c.Watch && (c.By == "" || c.Once || !onTerminal || c.Output == "json") {
+	if !c.Watch && (c.By == byClient || c.Once || !onTerminal || c.Output == "json") {
 		return c.print(ctx, sys.stdout, "")
 	}
 	return cli.Signalled(ctx, cli.SignalHooks{Grace: interruptGrace}, func(ctx context.Context) error {
@@ -88,7 +89,7 @@ func (c *topCmd) check() error {
 	if c.Once && c.Watch {
 		return cli.Usagef("--once prints one table, and --watch one after another: leave out one of them")
 	}
-	if c.By != "" && (c.Rule != "" || c.Sort != top.ByRate) {
+	if c.By != byClient && (c.Rule != "" || c.Sort != top.ByRate) {
 		return cli.Usagef("--by is about all requests, the largest group first: leave out --rule and --sort")
 	}
 	return nil
@@ -98,7 +99,7 @@ func (c *topCmd) check() error {
 func (c *topCmd) terminal(sys *system) (in, out *os.File, ok bool) {
 	in, isFile := sys.stdin.(*os.File)
 	out, isFileToo := sys.stdout.(*os.File)
-	if c.Once || c.By != "" || c.Output != "text" || !isFile || !isFileToo {
+	if c.Once || c.By != byClient || c.Output != "text" || !isFile || !isFileToo {
 		return nil, nil, false
 	}
 	name, _ := sys.lookupEnv("TERM")
@@ -154,7 +155,7 @@ type table interface {
 func (c *topCmd) print(ctx context.Context, w io.Writer, lead string) (err error) {
 	var t table
 	var body []byte
-	if c.By == "" {
+	if c.By == byClient {
 		t, body, err = c.ask(ctx, c.N, c.Sort, c.Rule)
 	} else {
 		t, body, err = c.askGroups(ctx)

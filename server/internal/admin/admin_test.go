@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/breakdown"
 )
 
 const jsonType, textType, problemType = "application/json", "text/plain; charset=utf-8", "application/problem+json"
@@ -41,6 +43,7 @@ func fixed(change ...func(*Config)) *Front {
 		},
 		MaxBatchBytes: 8,
 		History:       func() History { return History{Minutes: []Minute{}} },
+		TopBy:         func(by breakdown.By, _ int) TopBy { return TopBy{By: by.String()} },
 	}
 	for _, f := range change {
 		f(&c)

@@ -152,11 +152,24 @@ type Rule struct {
 	// LiveSecs is the time until it is as the configuration says again; 0: it is.
 	LiveSecs float64 `json:"live_seconds,omitempty"`
 
+	// Audit is what the rule has found out about itself; nil if it is not audited.
+	Audit *Audit `json:"audit,omitempty"`
+
 	// BurstBound is the most that P2 admits of one client at once; see
 	// [fastlimit.RulePlan.MaxBurst].
 	BurstBound uint64 `json:"burst_bound"`
 	// ClusterBound is that of all nodes together.
 	ClusterBound *Bound `json:"cluster_bound,omitempty"`
+}
+
+// Audit is what came of the clients of a rule that are counted exactly, too.
+type Audit struct {
+	Clients       int     `json:"clients"` // now
+	Requests      uint64  `json:"requests"`
+	FalseDenials  uint64  `json:"false_denials"` // of who was within the limit: must be 0
+	Excess        uint64  `json:"excess"`        // requests admitted above burst_bound: must be 0
+	FalseSuspects uint64  `json:"false_suspects"`
+	Peak          float64 `json:"peak_ratio"` // highest level of any of them, by burst_bound
 }
 
 // info answers GET /v1/info, indented for people.

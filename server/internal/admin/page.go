@@ -9,10 +9,13 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"net/url"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/breakdown"
 	"github.com/fastlimit/fastlimit/internal/bytesize"
 	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/fastlimit/fastlimit/internal/keytext"
 	"github.com/fastlimit/fastlimit/internal/span"
 )
 
@@ -22,18 +25,31 @@ var pageText string
 //go:embed page.css
 var pageStyle string
 
-// pageSecurity lets the page load its own style and nothing else, from nowhere.
-var pageSecurity = func() string {
-	sum := sha256.Sum256([]byte(pageStyle))
-	return "default-src 'none'; img-src data:; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-}()
+//go:embed page.js
+var pageScript string
+
+// pageSecurity lets the page have its own style and script and ask this node, and nothing else.
+var pageSecurity = "default-src 'none'; img-src data:; style-src " + hashOf(pageStyle) + "; script-src " + hashOf(pageScript) +
+	"; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"n": shortNumber, "time": shortSpan, "style": func() template.CSS { return template.CSS(pageStyle) },
+	"script": func() template.JS { return template.JS(pageScript) },
+	"json":   jsonOf, "query": queryOf,
 	"at":      func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") },
-	"percent": func(v *float64) float64 { return 100 * *v },
-	"millis":  func(seconds float64) float64 { return 1000 * seconds },
-	"bytes":   func(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) },
+	"percent": percentOf,
+	"title": func(by string) string {
+		return map[string]string{"net": "Network", "path": "Path", "agent": "User agent", "status": "Answer"}[by]
+	},
+	"list":   func(texts ...string) []string { return texts },
+	"rule":   func(name string) string { return "/v1/rules/" + url.PathEscape(name) },
+	"millis": func(seconds float64) float64 { return 1000 * seconds },
+	"bytes":  func(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) },
 }).Parse(pageText))
 
 // page is what is shown. Lists are of parts that this package knows as documents.
@@ -45,13 +61,18 @@ type page struct {
 	TopError string
 	Chart    chart
 	Stages   []stageRow
+	Load     []TopBy
+
+	Bannable, Changeable, Overridable bool // there is what changes it
 
 	Asked, AskedError string // a client
+	AskedAddress      bool   // Asked is one, or a prefix
 	Explained         explained
 	Bans              struct {
 		Bans []struct {
 			Key, Rule, By, Reason string
-			SecondsLeft           float64 `json:"seconds_left"`
+			SecondsLeft           float64  `json:"seconds_left"`
+			Parts                 []string `json:"key_parts"`
 			Times                 int
 		}
 		Total int
@@ -81,16 +102,18 @@ type explained struct {
 	Text  string
 	Rules []struct {
 		Rule, Mode, Key, Limit, Stage, Text string
-		Allowed                             bool
-		Level                               float64
-		RetryAfter                          float64 `json:"retry_after"`
+
+		Parts      []string `json:"key_parts"`
+		Allowed    bool
+		Level      float64
+		RetryAfter float64 `json:"retry_after"`
 	}
 }
 
 // Rows of lists that are shown at most.
 const (
 	shownClients, shownBans, shownChanges = 50, 50, 20
-	shownOverrides                        = 50
+	shownOverrides, shownGroups           = 50, 8
 )
 
 // page answers GET /[?key=K].
@@ -103,10 +126,14 @@ func (f *Front) page(w http.ResponseWriter, r *http.Request) {
 	if p.Top, err = f.Top(TopQuery{N: shownClients, Sort: TopOrders[0]}); err != nil {
 		p.TopError = err.Error()
 	}
+	for _, by := range []breakdown.By{breakdown.Net, breakdown.Path, breakdown.Agent, breakdown.Status} {
+		p.Load = append(p.Load, f.TopBy(by, shownGroups))
+	}
+	p.Bannable, p.Changeable, p.Overridable = f.Bans != nil, f.Rules != nil, f.Overrides != nil
 	h := f.History()
 	p.Chart, p.Stages = chartOf(h.Minutes), stagesOf(h.Minutes)
 	if key := r.URL.Query()["key"]; len(key) > 0 && len(key) <= maxKeyParts && key[0] != "" && f.Explain != nil {
-		p.Asked = key[0]
+		p.Asked, p.AskedAddress = key[0], len(key) == 1 && keytext.IsAddress(key[0])
 		answer, err := f.Explain.Key(key, false)
 		if err != nil {
 			p.AskedError = err.Error()
@@ -144,6 +171,36 @@ func read(to, document any) {
 	if b, err := json.Marshal(document); err == nil {
 		_ = json.Unmarshal(b, to)
 	}
+}
+
+// jsonOf is an object of pairs, for a call.
+func jsonOf(pairs ...any) (string, error) {
+	object := map[string]any{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		object[pairs[i].(string)] = pairs[i+1]
+	}
+	b, err := json.Marshal(object)
+	return string(b), err
+}
+
+// percentOf is a share in percent.
+func percentOf(share any) float64 {
+	switch v := share.(type) {
+	case float64:
+		return 100 * v
+	case *float64:
+		return 100 * *v
+	}
+	return 0
+}
+
+// queryOf is a path with the parts of a key and, if there is one, a rule in its query.
+func queryOf(path string, parts []string, rule string) string {
+	q := url.Values{"key": parts}
+	if rule != "" {
+		q.Set("rule", rule)
+	}
+	return path + "?" + q.Encode()
 }
 
 // shortNumber is a number for people.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/breakdown"
 )
 
 // hostile is what clients and operators may write.
@@ -18,7 +20,7 @@ const hostile = `"><script>alert(1)</script><img src=x onerror=alert(1)>'` + "`{
 type fakeBans struct{ Bans }
 
 func (fakeBans) List(string, int) (any, error) {
-	return map[string]any{"bans": []any{map[string]any{"key": hostile, "rule": "per-ip", "by": "rule", "reason": hostile, "seconds_left": 3700, "times": 3}}, "total": 70}, nil
+	return map[string]any{"bans": []any{map[string]any{"key": hostile, "rule": "per-ip", "by": "rule", "reason": hostile, "seconds_left": 3700, "times": 3, "key_parts": []string{hostile}}}, "total": 70}, nil
 }
 
 type fakeOverrides struct{ Overrides }
@@ -26,6 +28,8 @@ type fakeOverrides struct{ Overrides }
 func (fakeOverrides) List(string) (any, error) {
 	return map[string]any{"overrides": []any{map[string]any{"rule": "per-ip", "key": []string{hostile}, "unlimited": true, "source": "live", "seconds_left": 59, "problem": hostile}}}, nil
 }
+
+type fakeRules struct{ LiveRules }
 
 type fakeExplain struct{ Explainer }
 
@@ -36,7 +40,7 @@ func (fakeExplain) Key(key []string, trusted bool) (any, error) {
 	if trusted {
 		return nil, errors.New("the page tells more than others may read")
 	}
-	return map[string]any{"text": "It is over the limit. " + hostile, "rules": []any{map[string]any{"rule": "per-ip", "mode": "enforce", "allowed": false, "retry_after": 90, "stage": "table", "level": 20}}}, nil
+	return map[string]any{"text": "It is over the limit. " + hostile, "rules": []any{map[string]any{"rule": "per-ip", "mode": "enforce", "allowed": false, "retry_after": 90, "stage": "table", "level": 20, "key": key[0], "key_parts": key}}}, nil
 }
 
 func pageOf(t *testing.T, path string, change ...func(*Config)) (text, security string) {
@@ -55,7 +59,7 @@ func TestPage(t *testing.T) {
 	share := 12.5
 	full := func(c *Config) {
 		c.Info = func() Info {
-			return Info{Version: "v1", UptimeSeconds: 200000, Rules: []Rule{{Name: "per-ip", Mode: "enforce", Rate: "10/s", Burst: 20, LiveSecs: 600}}, ListFiles: []ListFile{{List: "deny", File: "drop.txt", Entries: 5, Error: hostile}}}
+			return Info{Version: "v1", UptimeSeconds: 200000, Rules: []Rule{{Name: "per-ip", Mode: "enforce", Rate: "10/s", Burst: 20, LiveSecs: 600, Audit: &Audit{Clients: 7, Requests: 1234, Excess: 1, Peak: 1.01}}}, ListFiles: []ListFile{{List: "deny", File: "drop.txt", Entries: 5, Error: hostile}}}
 		}
 		c.Top = func(TopQuery) (Top, error) {
 			return Top{
@@ -64,6 +68,9 @@ func TestPage(t *testing.T) {
 			}, nil
 		}
 		c.Bans, c.Overrides, c.Explain = fakeBans{}, fakeOverrides{}, fakeExplain{}
+		c.TopBy = func(by breakdown.By, _ int) TopBy {
+			return TopBy{By: by.String(), Groups: []breakdown.Share{{Group: hostile, Rate: 45_600, Denied: 45_500, Share: 0.74}}}
+		}
 		c.Changes = func(int) any {
 			return map[string]any{"changes": []any{map[string]any{"time": time.Now(), "by": hostile, "what": "ban set", "details": map[string]string{"reason": hostile}}}}
 		}
@@ -76,12 +83,13 @@ func TestPage(t *testing.T) {
 		c.Ready = func() error { return errors.New("redis is down") }
 	}
 	text, security := pageOf(t, "/?key=192.0.2.7", full)
-	if strings.Contains(text, "<script") || strings.Contains(text, "<img") || strings.Contains(text, "onerror=alert(1)>'") || strings.Count(text, "&lt;script&gt;") < 9 {
+	if strings.Count(text, "<script") != 1 || strings.Contains(text, "<img") || strings.Contains(text, "onerror=alert(1)>'") || strings.Count(text, "&lt;script&gt;") < 9 {
 		t.Errorf("what others have written is not text:\n%s", text)
 	}
 	for _, want := range []string{
 		"61.6k</b>/s", "52.7k", "banned 13s", "1250 %", "up 2d", "10m", "1h01m", "70 in all", "It is over the limit.", "denied, again in 90s", "Not ready: redis is down",
 		"192.0.2.1", `height="90"`, "<td class=\"r\">5400</td>", "<td class=\"r\">900</td>", "drop.txt: 5 entries",
+		"45.6k", "74 %", "1234 requests of a sample, 7 clients now: 0 denied within the limit, 1 admitted above the bound", "101 % of the bound",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is not on the page", want)
@@ -90,10 +98,16 @@ func TestPage(t *testing.T) {
 	if text, _ = pageOf(t, "/?key=none", full); !strings.Contains(text, "no rule has such a key") {
 		t.Error("what is wrong with a key is not on the page")
 	}
-	style := regexp.MustCompile(`(?s)<style>(.*)</style>`).FindStringSubmatch(text)
-	sum := sha256.Sum256([]byte(style[1]))
-	if want := "style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"; !strings.Contains(security, want) || !strings.HasPrefix(security, "default-src 'none';") || strings.Contains(text, "style=") {
-		t.Errorf("%s, want %s", security, want)
+	for _, tag := range []string{"style", "script"} {
+		inside := regexp.MustCompile("(?s)<" + tag + ">(.*)</" + tag + ">").FindStringSubmatch(text)
+		sum := sha256.Sum256([]byte(inside[1]))
+		if want := tag + "-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "';"; !strings.Contains(security, want) || !strings.HasPrefix(security, "default-src 'none';") {
+			t.Errorf("%s, want %s", security, want)
+		}
+	}
+	tags := regexp.MustCompile(`"[^"]*"`).ReplaceAllString(text, "")
+	if inline := regexp.MustCompile(`<[^>]* (style|on[a-z]+)=`).FindString(tags); inline != "" {
+		t.Errorf("%s is not in the policy", inline)
 	}
 	if loads := regexp.MustCompile(`(?:src|href|action)="([^"]*)"`).FindAllStringSubmatch(text, -1); len(loads) == 0 {
 		t.Error("no links")
@@ -103,6 +117,42 @@ func TestPage(t *testing.T) {
 				t.Errorf("it loads %s", l[1])
 			}
 		}
+	}
+}
+
+// Buttons make the calls that an operator would, for that client and no other, and there are none
+// for what a node cannot do.
+func TestPageButtons(t *testing.T) {
+	t.Parallel()
+	text, _ := pageOf(t, "/?key=192.0.2.7", func(c *Config) {
+		c.Info = func() Info { return Info{Rules: []Rule{{Name: "per ip/1", LiveSecs: 60}}} }
+		c.Bans, c.Overrides, c.Explain, c.Rules = fakeBans{}, fakeOverrides{}, fakeExplain{}, fakeRules{}
+	})
+	for _, want := range []string{
+		`data-call="POST /v1/bans" data-body="{&#34;for&#34;:&#34;1h&#34;,&#34;key&#34;:&#34;192.0.2.7&#34;}" data-ask="Ban 192.0.2.7 for 1 hour"`,
+		`data-call="DELETE /v1/bans?key=192.0.2.7"`,
+		`data-call="POST /v1/reset" data-body="{&#34;key&#34;:[&#34;192.0.2.7&#34;],&#34;rule&#34;:&#34;per-ip&#34;}"`,
+		`data-call="PUT /v1/overrides" data-body="{&#34;for&#34;:&#34;1h&#34;,&#34;key&#34;:[&#34;192.0.2.7&#34;],&#34;rule&#34;:&#34;per-ip&#34;,&#34;unlimited&#34;:true}"`,
+		`data-call="DELETE /v1/bans?key=%22%3E%3Cscript%3E`,
+		`rule=per-ip" data-ask="Unban &#34;`,
+		`data-call="DELETE /v1/overrides?key=%22%3E%3Cscript%3E`,
+		`data-call="DELETE /v1/rules/per%20ip%2F1"`,
+		`<option>per ip/1</option>`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is not on the page", want)
+		}
+	}
+	buttons := regexp.MustCompile(`<button[^>]*data-call="([^"]*)"`)
+	text, _ = pageOf(t, "/?key=192.0.2.7", func(c *Config) { c.Explain = fakeExplain{} })
+	for _, b := range buttons.FindAllStringSubmatch(text, -1) {
+		if b[1] != "POST /v1/reset" {
+			t.Errorf("a button for %s, which this node cannot do", b[1])
+		}
+	}
+	text, _ = pageOf(t, "/?key=GET", func(c *Config) { c.Explain, c.Bans = fakeExplain{}, fakeBans{} })
+	if strings.Contains(text, "POST /v1/bans") {
+		t.Error("who is no address can be banned")
 	}
 }
 
