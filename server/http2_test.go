@@ -29,6 +29,7 @@ var insecure = tls.Config{InsecureSkipVerify: true}
 // httpsClient is a client of one connection that speaks HTTP/2, or HTTP/1.1 only.
 func httpsClient(t testing.TB, http2 bool) *http.Client {
 	tr := &http.Transport{DisableCompression: true, MaxConnsPerHost: 1, TLSClientConfig: insecure.Clone(), Protocols: new(http.Protocols)}
+	tr.TLSClientConfig.DynamicRecordSizingDisabled = true // one write of the client is one on the wire
 	tr.Protocols.SetHTTP2(http2)
 	tr.Protocols.SetHTTP1(!http2)
 	t.Cleanup(tr.CloseIdleConnections)

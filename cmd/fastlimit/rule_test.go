@@ -48,7 +48,7 @@ func TestRuleForAWhile(t *testing.T) {
 	if _, top := get(t, http.DefaultClient, "http://"+p.admin+"/v1/top"); !regexp.MustCompile(`"rule":"r","mode":"shadow",[^}]*"live_for":3[56]`).MatchString(top) {
 		t.Error(top)
 	}
-	if _, page := get(t, http.DefaultClient, "http://"+p.admin+"/?key=127.0.0.1"); !regexp.MustCompile(`(?s)None of 2 rules denies.*<td>1/h, burst 100</td>.*<td>(59m|1h00m)</td>.*<td>live rule set</td>`).MatchString(page) {
+	if _, page := get(t, http.DefaultClient, "http://"+p.admin+"/?key=127.0.0.1"); !regexp.MustCompile(`(?s)None of 2 rules denies.*<td>1/h, burst 100</td>.*<td>(59m|1h00m) <button.*<td>live rule set</td>`).MatchString(page) {
 		t.Error(page)
 	}
 	if got := metric(t, p, `fastlimit_live_rule_seconds{rule="r"}`); !regexp.MustCompile(`^3[56]\d\d`).MatchString(got) {

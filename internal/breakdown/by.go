@@ -42,6 +42,8 @@ type Request struct {
 	Agent  []byte // what User-Agent says
 	Status int    // of the answer; 0: not known yet, see [Load.Answered]
 	Denied bool   // by a rule, a list or a ban
+
+	answer bool // nothing is known but the status, and the rest is counted already
 }
 
 // level is a table of a By. Those of one By stand one after another, the finest first.

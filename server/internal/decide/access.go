@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/breakdown"
+	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/accesslog"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/valyala/fasthttp"
@@ -23,6 +24,16 @@ func (s *Service) noted() (units uint64, some bool) {
 // noteAnswer notes what fasthttp's response says. bad is why the request was refused, r is
 // what was decided on; both may be nil.
 func (s *Service) noteAnswer(ctx *fasthttp.RequestCtx, bad *badRequest, r *requestState, units uint64) {
+	if units > 0 {
+		h := &ctx.Request.Header
+		s.count(h.Method(), h.RequestURI(), h.UserAgent(), ctx.Response.StatusCode(), conn.PeerAddr(ctx), r, units)
+	}
+	if s.access != nil {
+		s.logAnswer(ctx, bad, r)
+	}
+}
+
+func (s *Service) logAnswer(ctx *fasthttp.RequestCtx, bad *badRequest, r *requestState) {
 	h := &ctx.Request.Header
 	e := accesslog.Entry{
 		Time: ctx.Time(), Method: h.Method(), Host: h.Host(), Path: h.RequestURI(), Status: ctx.Response.StatusCode(),
@@ -34,11 +45,24 @@ func (s *Service) noteAnswer(ctx *fasthttp.RequestCtx, bad *badRequest, r *reque
 	if bad != nil {
 		e.Decision, e.Reason = "refused", bad.Name
 	}
-	s.note(&e, conn.Of(ctx), conn.PeerAddr(ctx), r, units)
+	s.write(&e, conn.Of(ctx), conn.PeerAddr(ctx), r)
 }
 
 // noteSimple notes an answer that was put together without fasthttp.
 func (s *Service) noteSimple(sent []byte, bad *badRequest, r *requestState, units uint64) {
+	if units > 0 {
+		s.countSimple(statusOf(sent), r, units)
+	}
+	if s.access != nil {
+		s.logSimple(sent, bad, r)
+	}
+}
+
+func (s *Service) countSimple(status int, r *requestState, units uint64) {
+	s.count(r.head.Method, r.head.Target, first(r.Header("User-Agent")), status, r.peer, r, units)
+}
+
+func (s *Service) logSimple(sent []byte, bad *badRequest, r *requestState) {
 	e := entryOf(r)
 	e.Status = statusOf(sent)
 	if i := bytes.Index(sent, headEnd); i >= 0 {
@@ -47,7 +71,7 @@ func (s *Service) noteSimple(sent []byte, bad *badRequest, r *requestState, unit
 	if bad != nil {
 		e.Decision, e.Reason = "refused", bad.Name
 	}
-	s.note(&e, r.conn, r.peer, r, units)
+	s.write(&e, r.conn, r.peer, r)
 }
 
 // entryOf begins the entry of a request that was read without fasthttp.
@@ -69,7 +93,12 @@ func (s *Service) noteUnread(bad *badRequest, c *conn.Conn, h *conn.Head) {
 	if h != nil {
 		e.Method, e.Host, e.Path = h.Method, h.Host, h.Target
 	}
-	s.note(&e, c, c.Addr(), nil, units)
+	if units > 0 {
+		s.count(e.Method, e.Path, nil, e.Status, c.Addr(), nil, units)
+	}
+	if s.access != nil {
+		s.write(&e, c, c.Addr(), nil)
+	}
 }
 
 // Line is what is noted of a request that is passed on. It is used once. Its text is borrowed
@@ -83,10 +112,13 @@ type Line struct {
 // line begins the line of a request that was admitted.
 func (s *Service) line(r *requestState, units uint64) *Line {
 	l := s.lines.Get().(*Line)
-	l.from, l.entry, l.units = s, entryOf(r), units
-	complete(&l.entry, r.conn, r.peer, r)
+	l.from, l.units = s, units
 	if units > 0 {
-		s.count(&l.entry, r, units)
+		s.countSimple(0, r, units)
+	}
+	if s.access != nil {
+		l.entry = entryOf(r)
+		complete(&l.entry, r.conn, r.peer, r)
 	}
 	return l
 }
@@ -94,10 +126,10 @@ func (s *Service) line(r *requestState, units uint64) *Line {
 // Done notes the answer: bytes are those of the answer's body, server is the upstream that has
 // given it, "" if none has, until the time to its head.
 func (l *Line) Done(status int, bytes int64, server string, until time.Duration) {
-	e := &l.entry
-	e.Status, e.Bytes, e.Upstream, e.UpstreamTime = status, bytes, server, until
-	e.Duration = time.Since(e.Time)
 	if l.from.access != nil {
+		e := &l.entry
+		e.Status, e.Bytes, e.Upstream, e.UpstreamTime = status, bytes, server, until
+		e.Duration = time.Since(e.Time)
 		l.from.access.Write(e)
 	}
 	if l.units > 0 {
@@ -125,22 +157,24 @@ func first(values [][]byte) []byte {
 	return values[0]
 }
 
-// note writes an entry, with what all have in common, and counts the request.
-func (s *Service) note(e *accesslog.Entry, c *conn.Conn, peer netip.Addr, r *requestState, units uint64) {
+// write writes an entry, with what all have in common.
+func (s *Service) write(e *accesslog.Entry, c *conn.Conn, peer netip.Addr, r *requestState) {
 	complete(e, c, peer, r)
-	if s.access != nil {
-		s.access.Write(e)
-	}
-	if units > 0 {
-		s.count(e, r, units)
-	}
+	s.access.Write(e)
 }
 
-// count counts a request that was drawn. Its path is the one that rules see, if that is known.
-func (s *Service) count(e *accesslog.Entry, r *requestState, units uint64) {
-	q := breakdown.Request{Client: e.Client, Method: e.Method, Path: e.Path, Agent: e.UserAgent, Status: e.Status, Denied: e.Decision == "deny"}
-	if r != nil && len(r.request.Path) > 0 {
-		q.Path = r.request.Path
+// count counts a request that was drawn: as rules see it, if one was decided on, else as it came
+// from peer.
+func (s *Service) count(method, path, agent []byte, status int, peer netip.Addr, r *requestState, units uint64) {
+	q := breakdown.Request{Client: peer, Method: method, Path: path, Agent: agent, Status: status}
+	if r != nil {
+		q.Denied = r.verdict.Refused == policy.NotRefused && !r.verdict.Decision.Allowed
+		if r.request.Client.IsValid() {
+			q.Client = r.request.Client
+		}
+		if len(r.request.Path) > 0 {
+			q.Method, q.Path = r.request.Method, r.request.Path
+		}
 	}
 	s.load.Note(&q, units)
 }
