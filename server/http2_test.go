@@ -29,7 +29,6 @@ var insecure = tls.Config{InsecureSkipVerify: true}
 // httpsClient is a client of one connection that speaks HTTP/2, or HTTP/1.1 only.
 func httpsClient(t testing.TB, http2 bool) *http.Client {
 	tr := &http.Transport{DisableCompression: true, MaxConnsPerHost: 1, TLSClientConfig: insecure.Clone(), Protocols: new(http.Protocols)}
-	tr.TLSClientConfig.DynamicRecordSizingDisabled = true // one write of the client is one on the wire
 	tr.Protocols.SetHTTP2(http2)
 	tr.Protocols.SetHTTP1(!http2)
 	t.Cleanup(tr.CloseIdleConnections)
@@ -49,6 +48,11 @@ func ask2(t testing.TB, c *http.Client, method, url, body string, fields ...stri
 	if body != "" {
 		from = struct{ io.Reader }{strings.NewReader(body)} // of a length that is not known
 	}
+	return askBody(t, c, method, url, from, fields...)
+}
+
+func askBody(t testing.TB, c *http.Client, method, url string, from io.Reader, fields ...string) shownAnswer {
+	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, from)
 	if err != nil {
 		t.Fatal(err)
