@@ -171,3 +171,29 @@ func TestRoom(t *testing.T) {
 	tr.admit(5100, 5100, 17)
 	tr.want("with room", 0, 1)
 }
+
+// A client that has drained keeps its entry while there is another place, and then whoever was
+// away the longest loses theirs.
+func TestRoomOfTheIdle(t *testing.T) {
+	t.Parallel()
+	tr := newTrial(t)
+	who := func(i uint64) sketch.Digest { return sketch.Digest{ID: 7 + sets*i} }
+	visit := func(i, at uint64) {
+		v := tr.table.Visit(tr.rule, who(i), at, 0)
+		if v.Fresh() {
+			v.Holds(0)
+		}
+		v.Admitted(Times{at, at}, unit, 0)
+		v.Leave()
+	}
+	for i := range uint64(ways) {
+		visit(i+1, 1e6*(i+1))
+	}
+	visit(1, 1e6*(ways+1))
+	visit(ways+1, 1e6*(ways+2))
+	for i := range uint64(ways + 1) {
+		if kept := tr.table.set(who(1)).find(who(i+1)) != nil; kept != (i != 1) {
+			t.Errorf("client %d: kept %v", i+1, kept)
+		}
+	}
+}

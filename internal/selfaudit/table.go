@@ -129,13 +129,22 @@ func (s *set) find(d sketch.Digest) *entry {
 	return nil
 }
 
-// enter makes an entry for d in place of one that has drained, or returns nil.
-func (s *set) enter(d sketch.Digest, late uint64) *entry {
+// enter makes an entry for d where none was yet, or else in place of one that has drained, which
+// loses only that its client was known. It returns nil if there is no such place.
+func (s *set) enter(d sketch.Digest, late uint64) (place *entry) {
 	for i := range s.entries {
-		if e := &s.entries[i]; e.rule == nil || e.high <= late && e.low <= late && e.last <= late {
-			*e = entry{d: d}
-			return e
+		e := &s.entries[i]
+		if e.rule == nil {
+			place = e
+			break
+		}
+		drained := e.high <= late && e.low <= late && e.last <= late
+		if drained && (place == nil || e.last < place.last) {
+			place = e
 		}
 	}
-	return nil
+	if place != nil {
+		*place = entry{d: d}
+	}
+	return place
 }
