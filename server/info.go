@@ -72,16 +72,19 @@ func (s *Server) info() admin.Info {
 	for i := range info.Rules {
 		info.Rules[i].LiveSecs = s.liveFor(info.Rules[i].Name).Seconds()
 	}
-	addAudits(&info, s.decide.RuleStats())
+	addStats(&info, s.decide.RuleStats())
 	return info
 }
 
-// addAudits adds what rules have found out about themselves, whatever their mode was.
-func addAudits(info *admin.Info, stats []decide.RuleStats) {
+// addStats adds how full rules are, and what they have found out about themselves, whatever their
+// mode was.
+func addStats(info *admin.Info, stats []decide.RuleStats) {
 	for i := range info.Rules {
 		a := new(admin.Audit)
 		for k := range stats {
 			if s := &stats[k]; s.Name == info.Rules[i].Name {
+				info.Rules[i].SketchLoad = max(info.Rules[i].SketchLoad, s.SketchLoad)
+				info.Rules[i].Evictions += s.Evictions
 				a.Clients += s.Audit.Clients
 				a.Requests += s.Audit.Requests
 				a.FalseDenials += s.Audit.FalseDenials

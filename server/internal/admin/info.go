@@ -152,6 +152,9 @@ type Rule struct {
 	// LiveSecs is the time until it is as the configuration says again; 0: it is.
 	LiveSecs float64 `json:"live_seconds,omitempty"`
 
+	SketchLoad float64 `json:"sketch_load"`     // share of the sketch's cells in use
+	Evictions  uint64  `json:"exact_evictions"` // of active buckets
+
 	// Audit is what the rule has found out about itself; nil if it is not audited.
 	Audit *Audit `json:"audit,omitempty"`
 

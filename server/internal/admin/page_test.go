@@ -59,7 +59,7 @@ func TestPage(t *testing.T) {
 	share := 12.5
 	full := func(c *Config) {
 		c.Info = func() Info {
-			return Info{Version: "v1", UptimeSeconds: 200000, Rules: []Rule{{Name: "per-ip", Mode: "enforce", Rate: "10/s", Burst: 20, LiveSecs: 600, Audit: &Audit{Clients: 7, Requests: 1234, Excess: 1, Peak: 1.01}}}, ListFiles: []ListFile{{List: "deny", File: "drop.txt", Entries: 5, Error: hostile}}}
+			return Info{Version: "v1", UptimeSeconds: 200000, Rules: []Rule{{Name: "per-ip", Mode: "enforce", Rate: "10/s", Burst: 20, LiveSecs: 600, SketchLoad: 0.62, Evictions: 9, Audit: &Audit{Clients: 7, Requests: 1234, Excess: 1, Peak: 1.01}}}, ListFiles: []ListFile{{List: "deny", File: "drop.txt", Entries: 5, Error: hostile}}}
 		}
 		c.Top = func(TopQuery) (Top, error) {
 			return Top{
@@ -89,7 +89,7 @@ func TestPage(t *testing.T) {
 	for _, want := range []string{
 		"61.6k</b>/s", "52.7k", "banned 13s", "1250 %", "up 2d", "10m", "1h01m", "70 in all", "It is over the limit.", "denied, again in 90s", "Not ready: redis is down",
 		"192.0.2.1", `height="90"`, "<td class=\"r\">5400</td>", "<td class=\"r\">900</td>", "drop.txt: 5 entries",
-		"45.6k", "74 %", "1234 requests of a sample, 7 clients now: 0 denied within the limit, 1 admitted above the bound", "101 % of the bound",
+		"62 % of the sketch in use, 9 buckets evicted", "45.6k", "74 %", "1234 requests of a sample, 7 clients now: 0 denied within the limit, 1 admitted above the bound", "101 % of the bound",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is not on the page", want)
