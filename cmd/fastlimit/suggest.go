@@ -80,7 +80,12 @@ func (c *suggestCmd) report(ctx context.Context, sys *system, cfg *suggest.Confi
 		report.Warnings = append(report.Warnings, "few have most of the load; for rules that limit them name files, which can be read twice")
 		return report, nil
 	}
-	return report, c.read(sys, "suggest", "sorting", run)
+	first := report
+	if err := c.read(sys, "suggest", "sorting", run); err != nil && ctx.Err() == nil {
+		first.Warnings = append(first.Warnings, fmt.Sprintf("few have most of the load, but there are no rules that limit them: reading the logs a second time failed: %v", err))
+		return first, nil
+	}
+	return report, ctx.Err()
 }
 
 // config checks all flags, before a log is opened: reading may take minutes.

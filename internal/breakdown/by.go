@@ -38,7 +38,7 @@ func Parse(name string) (by By, ok bool) {
 type Request struct {
 	Client netip.Addr // invalid: not known
 	Method []byte
-	Path   []byte // canonical, or with a query that is not looked at
+	Path   []byte // without its query
 	Agent  []byte // what User-Agent says
 	Status int    // of the answer; 0: not known yet, see [Load.Answered]
 	Denied bool   // by a rule, a list or a ban
@@ -61,8 +61,8 @@ var levels = [...]level{
 	{Net, prefixOf(32, 64), parentOf(24, 48)},
 	{Net, prefixOf(24, 48), parentOf(16, 32)},
 	{Net, prefixOf(16, 32), nil},
-	{Path, func(dst []byte, q Request) []byte { return append(dst, beforeQuery(q.Path)...) }, folderOf},
-	{Path, func(dst []byte, q Request) []byte { return appendFolder(dst, beforeQuery(q.Path)) }, nil},
+	{Path, func(dst []byte, q Request) []byte { return append(dst, cut(q.Path)...) }, folderOf},
+	{Path, func(dst []byte, q Request) []byte { return appendFolder(dst, cut(q.Path)) }, nil},
 	{Method, func(dst []byte, q Request) []byte { return append(dst, q.Method...) }, nil},
 	{Agent, agent, nil},
 	{Status, status, nil},
@@ -73,15 +73,6 @@ var levels = [...]level{
 const longest = 128
 
 func cut(name []byte) []byte { return name[:min(len(name), longest)] }
-
-// beforeQuery is a path without its query, as far as a name of its folder can tell.
-func beforeQuery(path []byte) []byte {
-	path = cut(path)
-	if i := bytes.IndexAny(path, "?#"); i >= 0 {
-		return path[:i]
-	}
-	return path
-}
 
 // appendFolder appends the pattern of all paths that begin with the same segment, of two or
 // more.

@@ -13,9 +13,9 @@
 //
 // # What is shown
 //
-// A group of a coarser level is shown in place of its parts, unless the largest part is at
-// least half of it: 300 addresses of one network are shown as the network, and a single client
-// as itself. So no request is in two groups.
+// A group of a coarser level is shown in place of its parts: 300 addresses of one network as the
+// network. Parts that are half of it, or of the rest, are shown by themselves: a single client,
+// also one beside the 300. So no request is in two groups.
 //
 // # Sampling
 //

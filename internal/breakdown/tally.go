@@ -56,6 +56,12 @@ func (t *Tally) copyOf(by By) *Tally {
 	return c
 }
 
+// Units is how many requests a group of a level has at least, whether it is shown or not.
+func (t *Tally) Units(by By, level int, name string) uint64 {
+	first, _ := tablesOf(by)
+	return sum(first+level, []*Tally{t})[name].Units
+}
+
 // Total is how many requests belong to a group.
 func (t *Tally) Total(by By) uint64 { return t.total[by] }
 
@@ -85,25 +91,30 @@ func (g *Group) Text() string {
 }
 
 // Groups are the groups of the requests of several tallies, the largest first. No request is in
-// two of them: a group is shown in place of its parts, unless one of these is half of it.
+// two of them. A part that is at least half of its group is shown by itself, and so of the rest;
+// what is then left of the group is shown in place of its other parts.
 func Groups(by By, of ...*Tally) (shown []Group) {
 	first, last := tablesOf(by)
-	var taken [len(levels)]map[string]bool // shown, by level
+	var s selection
 	for i := last; i >= first; i-- {
-		taken[i] = map[string]bool{}
-		largest := map[string]uint64{} // of the parts of a group
+		s.taken[i], s.apart[i] = map[string]bool{}, map[string]bool{}
+	}
+	for i := last; i >= first; i-- {
+		parts := map[string][]Group{}
 		if i > first {
 			for _, part := range sum(i-1, of) {
 				in := levels[i-1].parent(part.Name)
-				largest[in] = max(largest[in], part.Units)
+				parts[in] = append(parts[in], part)
 			}
 		}
 		for _, g := range sum(i, of) {
-			if within(taken[:last+1], i, g.Name) || i > first && 2*largest[g.Name] >= g.Units {
+			if s.covers(i, last, g.Name) {
 				continue
 			}
-			g.Level = i - first
-			shown, taken[i][g.Name] = append(shown, g), true
+			if g.Level = i - first; i > first && !s.leave(&g, i, parts[g.Name]) {
+				continue
+			}
+			shown, s.taken[i][g.Name] = append(shown, g), true
 		}
 	}
 	slices.SortFunc(shown, func(a, b Group) int {
@@ -112,14 +123,39 @@ func Groups(by By, of ...*Tally) (shown []Group) {
 	return shown
 }
 
-// within reports whether a group of a level is a part of one that is taken.
-func within(taken []map[string]bool, level int, name string) bool {
-	for ; level+1 < len(taken); level++ {
-		if name = levels[level].parent(name); taken[level+1][name] {
+// selection is what is shown, by level.
+type selection struct {
+	taken [len(levels)]map[string]bool
+	apart [len(levels)]map[string]bool // not shown with the group that they are of
+}
+
+// covers reports whether a group of a level is shown with a larger one.
+func (s *selection) covers(level, last int, name string) bool {
+	for ; level < last && !s.apart[level][name]; level++ {
+		if name = levels[level].parent(name); s.taken[level+1][name] {
 			return true
 		}
 	}
 	return false
+}
+
+// leave takes the parts off g that are half of it, or of what is left. It reports whether
+// anything is left.
+func (s *selection) leave(g *Group, level int, parts []Group) bool {
+	slices.SortFunc(parts, func(a, b Group) int { return cmp.Or(cmp.Compare(b.Units, a.Units), cmp.Compare(a.Name, b.Name)) })
+	most := g.Units + g.Error
+	for _, p := range parts {
+		if 2*p.Units < g.Units {
+			break
+		}
+		s.apart[level-1][p.Name] = true
+		g.Units -= min(g.Units, p.Units+p.Error)
+		g.Denied -= min(g.Denied, p.Denied+p.Error)
+		most -= min(most, p.Units)
+	}
+	g.Denied = min(g.Denied, g.Units)
+	g.Error = most - min(most, g.Units)
+	return g.Units > 0
 }
 
 // tablesOf are the levels of a By.

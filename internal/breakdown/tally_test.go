@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -13,7 +14,7 @@ func streams(rng *rand.Rand, n int) (all []Request) {
 	few := 1 + rng.IntN(20)
 	for range n {
 		a := netip.AddrFrom4([4]byte{byte(rng.IntN(4)), byte(rng.IntN(1 + few)), byte(rng.IntN(256)), byte(rng.IntN(256))})
-		path := fmt.Sprintf("/%d/%d?q", rng.IntN(600), rng.IntN(100))
+		path := fmt.Sprintf("/%d/%d", rng.IntN(600), rng.IntN(100))
 		if rng.IntN(3) == 0 {
 			a, path = netip.AddrFrom4([4]byte{9, 9, byte(rng.IntN(few)), 1}), fmt.Sprintf("/login/%d", rng.IntN(few))
 		}
@@ -103,10 +104,11 @@ func TestGroups(t *testing.T) {
 		"a network":                           {Net, 90, func(i int) string { return fmt.Sprintf("192.0.2.%d", i) }, "192.0.2.0/24", 1},
 		"two clients are told apart":          {Net, 90, func(i int) string { return fmt.Sprintf("192.0.2.%d", i%2) }, "192.0.2.0/32", 0},
 		"three are a network":                 {Net, 90, func(i int) string { return fmt.Sprintf("192.0.2.%d", i%3) }, "192.0.2.0/24", 1},
+		"a network beside a loud client":      {Net, 300, func(i int) string { return fmt.Sprintf("192.0.2.%d", max(0, i-170)) }, "192.0.2.0/32", 0},
 		"a wide one":                          {Net, 300, func(i int) string { return fmt.Sprintf("198.51.%d.%d", i%100, i/100) }, "198.51.0.0/16", 2},
 		"a site of IPv6":                      {Net, 300, func(i int) string { return fmt.Sprintf("2001:db8:1:%x::1", i) }, "2001:db8:1::/48", 1},
 		"a provider of IPv6":                  {Net, 300, func(i int) string { return fmt.Sprintf("2001:db8:%x::1", i) }, "2001:db8::/32", 2},
-		"a path":                              {Path, 90, one("/login?user=1"), "/login", 0},
+		"a path":                              {Path, 90, one("/login"), "/login", 0},
 		"a folder":                            {Path, 300, func(i int) string { return fmt.Sprintf("/search/%d", i) }, "/search/*", 1},
 		"the root":                            {Path, 90, one("/"), "/", 0},
 		"a path as long as its folder's name": {Path, 300, func(i int) string { return "/" + strings.Repeat("x", 2*longest) + fmt.Sprint("/", i) }, "/" + strings.Repeat("x", longest-1), 0},
@@ -117,6 +119,22 @@ func TestGroups(t *testing.T) {
 		if len(got) == 0 || got[0].Name != c.want || got[0].Level != c.at {
 			t.Errorf("%s: %v, want %s of level %d first", name, got[:min(3, len(got))], c.want, c.at)
 		}
+	}
+}
+
+// A loud client does not hide the network that it is of, nor is it counted with that.
+func TestLoudClient(t *testing.T) {
+	t.Parallel()
+	tally := new(Tally)
+	add(tally, 170, func(int) string { return "192.0.2.0" })
+	add(tally, 130, func(i int) string { return fmt.Sprintf("192.0.2.%d", 1+i) })
+	add(tally, 60, func(int) string { return "192.0.3.0" })
+	want := []Group{{Name: "192.0.2.0/32", Units: 170}, {Name: "192.0.2.0/24", Units: 130, Level: 1}, {Name: "192.0.3.0/32", Units: 60}}
+	if got := Groups(Net, tally); !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := tally.Units(Net, 1, "192.0.2.0/24"); got != 300 {
+		t.Errorf("all of the network are %d, want 300", got)
 	}
 }
 

@@ -26,6 +26,10 @@ const (
 	// oneIn is how many requests of the whole log one is looked at for that.
 	oneIn = 16
 
+	// loud is the share from which a single client is left out of what networks have, or it would
+	// hide one.
+	loud = 0.01
+
 	longestGroup = 80 // bytes that are shown
 )
 
@@ -42,6 +46,7 @@ type Busiest struct {
 // Few are a few groups that have most of the load.
 type Few struct {
 	By     string  `json:"by"` // net or path
+	Of     uint64  `json:"of"` // requests: all but those of single clients that sent more than 1 % each
 	Share  float64 `json:"share"`
 	Groups []Part  `json:"groups"` // the largest first
 
@@ -109,11 +114,16 @@ func (p *peak) busiest() *Busiest {
 	text := func(of int64) string { return time.UnixMicro(of * window).UTC().Format(time.RFC3339) }
 	b := &Busiest{From: text(p.best.of), To: text(p.best.of + 1), Requests: p.best.requests, Few: []Few{}}
 	for _, by := range []breakdown.By{breakdown.Net, breakdown.Path} {
-		groups := breakdown.Groups(by, p.best.Tally)
+		groups, all := breakdown.Groups(by, p.best.Tally), p.best.requests
 		if by == breakdown.Net { // single clients are the business of rules by address
-			groups = slices.DeleteFunc(groups, func(g breakdown.Group) bool { return g.Level == 0 })
+			groups = slices.DeleteFunc(groups, func(g breakdown.Group) bool {
+				if g.Level == 0 && float64(g.Units) > loud*float64(p.best.requests) {
+					all -= g.Units
+				}
+				return g.Level == 0
+			})
 		}
-		if f := p.few(by, groups); f != nil {
+		if f := p.few(by, groups, all); f != nil {
 			b.Few = append(b.Few, *f)
 		}
 	}
@@ -121,10 +131,13 @@ func (p *peak) busiest() *Busiest {
 }
 
 // few are the fewest groups that have most of the requests; nil if they are too many.
-func (p *peak) few(by breakdown.By, groups []breakdown.Group) *Few {
-	f := &Few{By: by.String()}
+func (p *peak) few(by breakdown.By, groups []breakdown.Group, all uint64) *Few {
+	if all < leastBusy {
+		return nil
+	}
+	f := &Few{By: by.String(), Of: all}
 	for _, g := range groups[:min(mostFew, len(groups))] {
-		part := Part{g.Text(), g.Units, float64(g.Units) / float64(p.best.requests)}
+		part := Part{g.Text(), g.Units, float64(g.Units) / float64(all)}
 		f.Groups, f.Share = append(f.Groups, part), f.Share+part.Share
 		if spec, ok := p.specFor(by, &g); ok && !slices.ContainsFunc(f.specs, func(s policy.RuleSpec) bool { return keyName(&s) == keyName(&spec) }) {
 			f.specs = append(f.specs, spec)
@@ -146,20 +159,15 @@ func (p *peak) specFor(by breakdown.By, g *breakdown.Group) (s policy.RuleSpec, 
 		s.Limit = fastlimit.RuleConfig{IPv4Prefix: 16, IPv6Prefix: 32}
 	default:
 		s.Match.Paths = []string{g.Name}
-		literal := !strings.Contains(strings.TrimSuffix(g.Name, "/*"), "*") && g.Text() == g.Name
-		return s, literal && !p.isAll(g.Name) && policy.CheckPathPattern(g.Name) == nil
+		literal := g.Text() == g.Name && strings.Count(g.Name, "*") == g.Level // the folder's own
+		return s, literal && !p.isAll(g) && policy.CheckPathPattern(g.Name) == nil
 	}
 	return s, true
 }
 
-// isAll reports whether nearly all requests of the log are for a path.
-func (p *peak) isAll(path string) bool {
-	for _, g := range breakdown.Groups(breakdown.Path, p.all.Tally) {
-		if g.Name == path {
-			return float64(g.Units) > allOf*float64(p.all.requests)
-		}
-	}
-	return false
+// isAll reports whether nearly all requests of the log are for a path or folder.
+func (p *peak) isAll(g *breakdown.Group) bool {
+	return float64(p.all.Units(breakdown.Path, g.Level, g.Name)) > allOf*float64(p.all.requests)
 }
 
 // Extend adds to c, by which the report was made, what it takes for rules that limit the few
@@ -190,8 +198,12 @@ func (b *Busiest) Summary(f Few) string {
 	if f.By == breakdown.Path.String() {
 		things, verb = "path", "went to"
 	}
-	return fmt.Sprintf("Most of the load %s few: %s of the %d requests in the busiest five minutes, from %s on, %s %s",
-		verb, share(f.Share), b.Requests, b.From, verb, count(len(f.Groups), things))
+	without := ""
+	if f.Of < b.Requests {
+		without = fmt.Sprintf(", without %d of single clients,", b.Requests-f.Of)
+	}
+	return fmt.Sprintf("Most of the load %s few: %s of the %d requests in the busiest five minutes, from %s on,%s %s %s",
+		verb, share(f.Share), f.Of, b.From, without, verb, count(len(f.Groups), things))
 }
 
 // Text is a part for people.

@@ -158,6 +158,19 @@ func TestBusiestAgainstCounting(t *testing.T) {
 	}
 }
 
+// A client that sends more than all others of its network does not hide them.
+func TestBusiestBesideALoudClient(t *testing.T) {
+	t.Parallel()
+	hits := flooded(ordinary(), func(i int) netip.Addr { return netip.AddrFrom4([4]byte{203, 0, 113, byte(max(0, i-160))}) }, func(int) string { return "/" })
+	b := suggestFor(t, logOf(hits, fractions), Config{Keys: []policy.RuleSpec{mustKey(t, "ip")}}).Busiest
+	if len(b.Few) == 0 || b.Few[0].By != "net" || b.Few[0].Groups[0].Group != "203.0.113.0/24" || b.Few[0].Groups[0].Requests < 24_000 || b.Few[0].Of > b.Requests-28_000 {
+		t.Errorf("%+v, want 203.0.113.0/24 with its 139 quiet clients", b.Few)
+	}
+	if got := b.Summary(b.Few[0]); !strings.Contains(got, " of single clients, came from 1 network") {
+		t.Error(got)
+	}
+}
+
 // Few requests are no load, and a load of many is none of few.
 func TestBusiestOfNothing(t *testing.T) {
 	t.Parallel()
@@ -180,7 +193,7 @@ func TestBusiestOfNothing(t *testing.T) {
 // A path that no pattern can name has no rule, and one that everybody asks for none of its own.
 func TestBusiestPaths(t *testing.T) {
 	t.Parallel()
-	for path, want := range map[string]int{"/login": 1, "/a*b": 0, "/" + strings.Repeat("x", 200): 0} {
+	for path, want := range map[string]int{"/login": 1, "/a*b": 0, "/*": 0, "/search%3Fq": 0, "/" + strings.Repeat("x", 200): 0} {
 		hits := flooded(ordinary(), func(i int) netip.Addr { return netip.AddrFrom4([4]byte{byte(i % 200), byte(i), 1, 1}) }, func(int) string { return path })
 		c := Config{Keys: []policy.RuleSpec{mustKey(t, "ip")}}
 		r := suggestFor(t, logOf(hits, wholeSeconds), c)
@@ -194,5 +207,14 @@ func TestBusiestPaths(t *testing.T) {
 	}
 	if r := extended(t, logOf(hits, wholeSeconds)); len(r.Keys) != 1 || len(r.Busiest.Few) != 1 {
 		t.Errorf("%+v, %d rules, want / without a rule", r.Busiest.Few, len(r.Keys))
+	}
+	for i := range hits {
+		if hits[i].path = "/api/main"; i%3 == 0 {
+			hits[i].path = fmt.Sprintf("/api/%d", i%100)
+		}
+	}
+	hits = flooded(hits, func(i int) netip.Addr { return netip.AddrFrom4([4]byte{byte(i % 200), byte(i), 1, 1}) }, func(i int) string { return fmt.Sprintf("/api/%d", i) })
+	if r := extended(t, logOf(hits, wholeSeconds)); len(r.Keys) != 1 || len(r.Busiest.Few) != 1 || r.Busiest.Few[0].Groups[0].Group != "/api/*" {
+		t.Errorf("%+v, %d rules, want /api/* without a rule", r.Busiest.Few, len(r.Keys))
 	}
 }

@@ -36,7 +36,8 @@ func (g *Groups) Write(out io.Writer) error {
 		told += r.Rate
 		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.1f\t%s\n", word(r.Group), r.Rate, r.Error, r.Denied, percent(r.Share))
 	}
-	fmt.Fprintf(w, "(others)\t%.1f\t-\t-\t%s\n", g.Requests-told, percent((g.Requests-told)/max(g.Requests, 1e-9)))
+	others := max(g.Requests-told, 0)
+	fmt.Fprintf(w, "(others)\t%.1f\t-\t-\t%s\n", others, percent(others/max(g.Requests, 1e-9)))
 	return w.Flush()
 }
 

@@ -261,7 +261,7 @@ func TestFlow(t *testing.T) {
 	for _, change := range []string{"ban set", "ban ended", "bucket reset", "rule", "198.51.100.7", "203.0.113.9", "100/s", "127.0.0.1"} {
 		b.shows(table("Changes"), change)
 	}
-	if len(b.asked) != 4 {
+	if len(b.asked) != 5 {
 		t.Errorf("it has asked %q", b.asked)
 	}
 	b.clean()

@@ -43,6 +43,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"json":   jsonOf, "query": queryOf,
 	"at":      func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") },
 	"percent": percentOf,
+	"join":    keytext.Join,
 	"title": func(by string) string {
 		return map[string]string{"net": "Network", "path": "Path", "agent": "User agent", "status": "Answer"}[by]
 	},
@@ -65,10 +66,12 @@ type page struct {
 
 	Bannable, Changeable, Overridable bool // there is what changes it
 
-	Asked, AskedError string // a client
-	AskedAddress      bool   // Asked is one, or a prefix
-	Explained         explained
-	Bans              struct {
+	Asked, AskedError         string // a client
+	BansError, OverridesError string
+
+	AskedAddress bool // Asked is one, or a prefix
+	Explained    explained
+	Bans         struct {
 		Bans []struct {
 			Key, Rule, By, Reason string
 			SecondsLeft           float64  `json:"seconds_left"`
@@ -141,11 +144,13 @@ func (f *Front) page(w http.ResponseWriter, r *http.Request) {
 		read(&p.Explained, answer)
 	}
 	if f.Bans != nil {
-		list, _ := f.Bans.List("", shownBans)
+		list, err := f.Bans.List("", shownBans)
+		p.BansError = errorText(err)
 		read(&p.Bans, list)
 	}
 	if f.Overrides != nil {
-		list, _ := f.Overrides.List("")
+		list, err := f.Overrides.List("")
+		p.OverridesError = errorText(err)
 		read(&p.Overrides, list)
 		p.Overrides.Overrides = p.Overrides.Overrides[:min(len(p.Overrides.Overrides), shownOverrides)]
 	}
@@ -181,6 +186,14 @@ func jsonOf(pairs ...any) (string, error) {
 	}
 	b, err := json.Marshal(object)
 	return string(b), err
+}
+
+// errorText is why a list could not be read, for the page.
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 // percentOf is a share in percent.

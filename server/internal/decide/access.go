@@ -164,8 +164,11 @@ func (s *Service) write(e *accesslog.Entry, c *conn.Conn, peer netip.Addr, r *re
 }
 
 // count counts a request that was drawn: as rules see it, if one was decided on, else as it came
-// from peer.
+// from peer. Only what came may have a query: a rule's path may have any byte.
 func (s *Service) count(method, path, agent []byte, status int, peer netip.Addr, r *requestState, units uint64) {
+	if i := bytes.IndexAny(path, "?#"); i >= 0 {
+		path = path[:i]
+	}
 	q := breakdown.Request{Client: peer, Method: method, Path: path, Agent: agent, Status: status}
 	if r != nil {
 		q.Denied = r.verdict.Refused == policy.NotRefused && !r.verdict.Decision.Allowed
