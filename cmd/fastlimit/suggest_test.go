@@ -68,6 +68,22 @@ func TestSuggestFindsANetwork(t *testing.T) {
 	}
 }
 
+// What the first reading has found is not lost if there is no memory for the second: its key has few
+// clients of many requests, of which there is no sample.
+func TestSuggestKeepsTheFirstReport(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	start := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
+	for i := range 400_000 {
+		at := start.Add(time.Duration(i) * 700 * time.Microsecond).Format("02/Jan/2006:15:04:05.000000 -0700")
+		fmt.Fprintf(&b, "203.113.%d.%d - - [%s] \"GET / HTTP/1.1\" 200 5 \"-\" \"x\"\n", i%256, i/256%256, at)
+	}
+	code, stdout, stderr := command(t, nil, "suggest", "--memory", "1MiB", writeFile(t, "access.log", b.String()))
+	if code != 0 || !strings.Contains(stderr, "reading the logs a second time failed: the log does not fit --memory") || !strings.Contains(stdout, "  203.113.0.0/16  ") || !strings.Contains(stdout, "key: ip\n") {
+		t.Errorf("exit %d, %s\n%s", code, stderr, stdout)
+	}
+}
+
 // The output, redirected into a file, is a configuration; replay of it over the same log
 // denies the attackers, and nobody else.
 func TestSuggestThenReplay(t *testing.T) {
