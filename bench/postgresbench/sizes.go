@@ -62,7 +62,7 @@ func (t *target) fill(ctx context.Context, prefix string, suspects int) error {
 		return err
 	}
 	c := t.config
-	c.Timeout, c.Prune = time.Minute, 24*time.Hour
+	c.Prune = 24 * time.Hour
 	store, err := pgstore.Open(ctx, c)
 	if err != nil {
 		return err
