@@ -76,25 +76,15 @@ func (s *Server) info() admin.Info {
 	return info
 }
 
-// addStats adds how full rules are, and what they have found out about themselves, whatever their
-// mode was.
+// addStats adds how full rules are, and what they have found out about themselves.
 func addStats(info *admin.Info, stats []decide.RuleStats) {
 	for i := range info.Rules {
-		a := new(admin.Audit)
-		for k := range stats {
-			if s := &stats[k]; s.Name == info.Rules[i].Name {
-				info.Rules[i].SketchLoad = max(info.Rules[i].SketchLoad, s.SketchLoad)
-				info.Rules[i].Evictions += s.Evictions
-				a.Clients += s.Audit.Clients
-				a.Requests += s.Audit.Requests
-				a.FalseDenials += s.Audit.FalseDenials
-				a.Excess += s.Audit.Excess
-				a.FalseSuspects += s.Audit.FalseSuspects
-				a.Peak = max(a.Peak, s.Audit.Peak)
+		sum := decide.OfName(stats, info.Rules[i].Name)
+		info.Rules[i].SketchLoad, info.Rules[i].Evictions = sum.SketchLoad, sum.Evictions
+		if a := &sum.Audit; a.Clients > 0 || a.Requests > 0 {
+			info.Rules[i].Audit = &admin.Audit{
+				Clients: a.Clients, Requests: a.Requests, FalseDenials: a.FalseDenials, Excess: a.Excess, FalseSuspects: a.FalseSuspects, Peak: a.Peak,
 			}
-		}
-		if a.Clients > 0 || a.Requests > 0 {
-			info.Rules[i].Audit = a
 		}
 	}
 }

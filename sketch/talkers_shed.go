@@ -8,38 +8,32 @@ import (
 
 // Denials by a table of buckets come by the million and write to nothing that
 // cores share, so chance decides which of them are noted in a TopTalkers: each unit
-// with probability 1/g, whatever came before, as g units. g, the grain, is a
-// power of two that follows the load: it is 1, and all are noted, until there
-// are more than a budget.
+// with probability 1/g, whatever came before, as g units (see [Grain]).
 const (
 	// shedRate is how many denials a second are to be noted, which take a lock
 	// each: 60 ns, 0.1 % of a core.
 	shedRate = 16 << 10
-	// shedBudget is how many notes double the grain, until the next Pace: a
-	// flood of any size takes some 20 of these to be rare enough.
+	// shedBudget is how many notes double the grain.
 	shedBudget = 4 << 10
-	// maxGrain keeps sums within 64 bits.
-	maxGrain = 1 << 24
 )
 
 // chance decides what is noted.
 type chance struct {
-	seed uint64        // secret, so that nobody can have others' denials noted
-	mask atomic.Uint64 // the grain - 1
-
-	_     [64]byte      // those who note from those who only ask
-	notes atomic.Uint64 // since the last Pace
-	units atomic.Uint64 // that they stand for
+	seed  uint64 // secret, so that nobody can have others' denials noted
+	grain Grain
 
 	dropped atomic.Uint64 // the most that a slot lost at once; see Dropped
 }
 
-func (c *chance) init() { c.seed = rand.Uint64() }
+func (c *chance) init() {
+	c.seed = rand.Uint64()
+	c.grain.Init(shedRate, shedBudget)
+}
 
 // Drawn reports whether a denial of n units, the serial-th of its kind, is to
 // be given to Shed. Serials must differ; they may count up.
 func (h *TopTalkers) Drawn(serial, n uint64) bool {
-	mask := h.chance.mask.Load()
+	mask := h.chance.grain.Mask()
 	return mask == 0 || mix(serial^h.chance.seed)&mask < n
 }
 
@@ -56,7 +50,7 @@ func mix(x uint64) uint64 {
 // none. They count for no weight.
 func (h *TopTalkers) Shed(d Digest, n uint64) {
 	n = min(max(n, h.Grain()), maxGrain)
-	h.chance.note(n)
+	h.chance.grain.Note(n)
 	x := h.index(d)
 	s := &h.sets[x]
 	s.mu.Lock()
@@ -73,32 +67,13 @@ func (h *TopTalkers) Shed(d Digest, n uint64) {
 	h.tenants[x][way].shed += n
 }
 
-func (c *chance) note(n uint64) {
-	c.units.Add(n)
-	if c.notes.Add(1)%shedBudget != 0 {
-		return
-	}
-	if mask := c.mask.Load(); mask < maxGrain-1 {
-		c.mask.CompareAndSwap(mask, mask<<1|1)
-	}
-}
-
 // Grain is how many units a note of Shed may stand for. While it is 1 Shed is
 // told all. It falls in Pace only.
-func (h *TopTalkers) Grain() uint64 { return h.chance.mask.Load() + 1 }
+func (h *TopTalkers) Grain() uint64 { return h.chance.grain.Mask() + 1 }
 
 // Pace chooses the grain by the units that were shed since the last call, so
 // long ago. One goroutine calls it, 10 times a second or once.
-func (h *TopTalkers) Pace(passed time.Duration) {
-	c := &h.chance
-	budget := min(max(uint64(passed.Seconds()*shedRate), 1), shedBudget)
-	c.notes.Store(0)
-	units, mask := c.units.Swap(0), uint64(0)
-	for units/(mask+1) > budget && mask < maxGrain-1 {
-		mask = mask<<1 | 1
-	}
-	c.mask.Store(mask)
-}
+func (h *TopTalkers) Pace(passed time.Duration) { h.chance.grain.Pace(passed) }
 
 // Sets is the number of sets, each of which has four slots.
 func (h *TopTalkers) Sets() int { return len(h.sets) }

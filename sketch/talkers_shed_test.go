@@ -70,7 +70,7 @@ func TestShedCosts(t *testing.T) {
 	h := newTalkers(t, 4)
 	d := Digest{ID: 1}
 	h.hit(d, 2, nil)
-	h.chance.mask.Store(63)
+	h.chance.grain.mask.Store(63)
 	serial, sum := uint64(0), uint64(0)
 	for range 600 {
 		for _, n := range []uint64{1, 7, 63, 64, 100, 5000} {

@@ -20,6 +20,6 @@
 // # Sampling
 //
 // A [Load] counts each request with probability 1/g, as g requests. g is 1 below
-// [notesPerSecond], and the next power of two above. A request that is not counted costs a
+// [notesPerSecond], and a power of two above ([sketch.Grain]). A request that is not counted costs a
 // random number. [toptalkers.Doubt] bounds the error that this makes.
 package breakdown

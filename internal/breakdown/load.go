@@ -3,28 +3,21 @@ package breakdown
 import (
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/marks"
+	"github.com/fastlimit/fastlimit/sketch"
 	"github.com/fastlimit/fastlimit/toptalkers"
 )
 
-const (
-	// notesPerSecond is how many requests a second are counted, about. Each takes half a
-	// microsecond: 0.05 % of a core.
-	notesPerSecond = 1024
-	// maxGrain keeps sums within 64 bits.
-	maxGrain = 1 << 24
-)
+// notesPerSecond is how many requests a second are counted, about. Each takes half a
+// microsecond: 0.05 % of a core.
+const notesPerSecond = 1024
 
 // Load counts a sample of the requests of the last 5 to 10 seconds. It is safe for concurrent
 // use. The zero value is not usable: call [NewLoad].
 type Load struct {
-	mask atomic.Uint64 // g - 1
-
-	_     [120]byte     // those who count from those who only ask
-	notes atomic.Uint64 // in this second
+	grain sketch.Grain
 
 	mu        sync.Mutex
 	waiting   [notesPerSecond]note // to be counted
@@ -32,8 +25,7 @@ type Load struct {
 	now, last *Tally // since the last mark, and since the one before
 	marked    [2]time.Time
 	ticked    time.Time
-	units     uint64      // since the last tick
-	grain     marks.Peaks // of mask + 1
+	grains    marks.Peaks // of the units of notes
 }
 
 // note is a request to be counted. A request only leaves one, since its goroutine, which may be
@@ -49,12 +41,14 @@ type note struct {
 
 // NewLoad returns a Load that has counted nothing.
 func NewLoad(now time.Time) *Load {
-	return &Load{now: new(Tally), last: new(Tally), marked: [2]time.Time{now, now}, ticked: now}
+	l := &Load{now: new(Tally), last: new(Tally), marked: [2]time.Time{now, now}, ticked: now}
+	l.grain.Init(notesPerSecond, notesPerSecond)
+	return l
 }
 
 // Drawn decides by chance whether a request is to be counted: as so many, or not if 0.
 func (l *Load) Drawn() (units uint64) {
-	mask := l.mask.Load()
+	mask := l.grain.Mask()
 	if mask != 0 && rand.Uint64()&mask != 0 {
 		return 0
 	}
@@ -63,14 +57,9 @@ func (l *Load) Drawn() (units uint64) {
 
 // Note counts a request that Drawn has chosen.
 func (l *Load) Note(q *Request, units uint64) {
-	if notes := l.notes.Add(1); notes%notesPerSecond == 0 {
-		if mask := l.mask.Load(); mask < maxGrain-1 {
-			l.mask.CompareAndSwap(mask, mask<<1|1)
-		}
-	}
+	l.grain.Note(units)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.units += units
 	n := l.nextLocked(units)
 	n.q = Request{
 		Client: q.Client, Status: q.Status, Denied: q.Denied, Method: n.method[:copy(n.method[:], q.Method)],
@@ -85,7 +74,7 @@ func (l *Load) nextLocked(units uint64) *note {
 	}
 	n := &l.waiting[l.waits]
 	l.waits++
-	l.grain.Note(units)
+	l.grains.Note(units)
 	n.units = units
 	return n
 }
@@ -115,21 +104,15 @@ func (l *Load) Tick(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.countLocked()
-	budget := max(uint64(now.Sub(l.ticked).Seconds()*notesPerSecond), 1)
-	mask := uint64(0)
-	for l.units/(mask+1) > budget && mask < maxGrain-1 {
-		mask = mask<<1 | 1
-	}
-	l.notes.Store(0)
-	l.mask.Store(mask)
-	l.ticked, l.units = now, 0
+	l.grain.Pace(now.Sub(l.ticked))
+	l.ticked = now
 	if now.Sub(l.marked[1]) < marks.Every {
 		return
 	}
 	l.marked = [2]time.Time{l.marked[1], now}
 	l.now, l.last = l.last, l.now
 	l.now.Reset()
-	l.grain.Roll()
+	l.grains.Roll()
 }
 
 // Share is a group with what it makes of the load.
@@ -149,7 +132,7 @@ func (l *Load) Top(by By, n int, now time.Time) (all float64, top []Share) {
 	l.mu.Lock()
 	l.countLocked()
 	window := max(now.Sub(l.marked[0]), time.Second).Seconds()
-	before, lately, grain := l.last.copyOf(by), l.now.copyOf(by), l.grain.Lately()
+	before, lately, grain := l.last.copyOf(by), l.now.copyOf(by), l.grains.Lately()
 	l.mu.Unlock() // the rest takes a millisecond, and requests would wait for it
 	total := float64(before.Total(by) + lately.Total(by))
 	groups := Groups(by, before, lately)

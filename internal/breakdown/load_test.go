@@ -124,7 +124,9 @@ func TestNoteDoesNotAllocate(t *testing.T) {
 
 func BenchmarkDrawn(b *testing.B) {
 	l := NewLoad(time.Now())
-	l.mask.Store(1<<20 - 1)
+	for range 20 * notesPerSecond {
+		l.grain.Note(1) // makes it rare
+	}
 	for b.Loop() {
 		l.Drawn()
 	}

@@ -75,7 +75,7 @@ var layers = []struct {
 	{"toptalkers", []string{"sketch"}, "ranks what tables count: no network, no server"},
 	{"internal/screen", nil, "a terminal, whatever is drawn on it"},
 	{"internal/top", []string{"internal/screen"}, "a screen and its keys: of terminals it knows what keys are called"},
-	{"internal/breakdown", []string{"toptalkers"}, "counts requests by what they have in common, whoever has them: of top talkers it knows how far a sample may be off"},
+	{"internal/breakdown", []string{"sketch", "toptalkers"}, "counts requests by what they have in common, whoever has them: it draws samples as a sketch does, and of top talkers it knows how far one may be off"},
 	{"server", []string{".", "ban/feed", "policy", "internal/breakdown", "internal/denial", "internal/explain", "toptalkers", "server/internal/..."}, "gets its settings as a Config, not from files; wires its rooms"},
 	{"server/internal/text", nil, "text of clients, for every room"},
 	{"server/internal/http1", []string{"server/internal/text"}, "messages as bytes, whoever sends them; no connections"},

@@ -146,6 +146,23 @@ func addCounts(sum *fastlimit.RuleStats, s fastlimit.RuleStats) {
 	w.Refused += s.Waits.Refused
 }
 
+// OfName is what all rules of a name have counted, whatever their mode was, with the levels of the
+// one in use.
+func OfName(stats []RuleStats, name string) (sum fastlimit.RuleStats) {
+	for i := range stats {
+		s := &stats[i]
+		if s.Name != name {
+			continue
+		}
+		addCounts(&sum, s.RuleStats)
+		if s.InUse {
+			sum.SketchLoad, sum.TableLive, sum.BansRunning = s.SketchLoad, s.TableLive, s.BansRunning
+			sum.Audit.Clients, sum.Audit.Peak = s.Audit.Clients, s.Audit.Peak
+		}
+	}
+	return sum
+}
+
 // StopWaiting denies all requests that wait for a place in line, by the rules of snapshots
 // that were replaced too, and nobody waits by these rules any more.
 func (s *Service) StopWaiting() {
