@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/machine"
+	"github.com/fastlimit/fastlimit/internal/state"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
@@ -152,8 +153,11 @@ func (s *restarts) fresh(t *testing.T) {
 
 func savedInstant(t *testing.T, file []byte) machine.Instant {
 	t.Helper()
-	s := loadingOf(t, file)
-	return s.head.At
+	r, err := state.Open(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Header.At
 }
 
 // TestSandwichAcrossRestarts makes more than 10^6 decisions, and kills the process every

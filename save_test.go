@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fastlimit/fastlimit/internal/frames"
-	"github.com/fastlimit/fastlimit/internal/state"
 	"github.com/fastlimit/fastlimit/limit"
 )
 
@@ -57,23 +55,6 @@ func TestRestartRemembers(t *testing.T) {
 		}
 	}
 	t.Error("the client is never denied")
-}
-
-// loadingOf is a Load that has read the header.
-func loadingOf(t *testing.T, file []byte) *loading {
-	t.Helper()
-	f, err := frames.NewReader(bytes.NewReader(file), state.Magic, state.Version)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &loading{options: LoadOptions{Clock: new(ManualClock)}, r: f}
-	if err := s.next(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.header(); err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 // TestLoadedKnowsOtherLimits: of tiers, of those made live, and of named rates.

@@ -49,7 +49,7 @@ var layers = []struct {
 	{"limit", []string{"sketch", "bucket", "ban"}, "what a rule says, and sums of bytes: takes no memory and no time, and decides nothing"},
 	{"internal/exact", []string{"sketch", "bucket", "limit", "internal/clock"}, "one client's bucket, here or in a store: knows no rules, and neither filter, sketch nor bans"},
 	{"internal/line", []string{"sketch", "limit"}, "who waits, in order: knows neither rules nor buckets, and no time but how long somebody may wait"},
-	{"internal/state", []string{"limit", "bucket", "ban", "sketch"}, "the format of a state: what there is room for, and no limiter"},
+	{"internal/state", []string{"limit", "bucket", "ban", "sketch", "window"}, "writes and reads what a limiter knows, part by part; it knows no limiter"},
 	{".", []string{"sketch", "window", "bucket", "ban", "limit", "internal/clock", "internal/exact", "internal/line", "internal/state", "internal/selfaudit"}, "what importers of the library link"},
 	{"ban/feed", nil, "what a kernel is to hold: a queue, whichever kernel it is"},
 	{"ban/nft", []string{"ban/feed"}, "what is of nftables alone"},

@@ -19,9 +19,9 @@ const (
 	wordBytes  = 8
 )
 
-// MarksWriter writes frames of kind Marks of what the library writes, in whole words and
+// marksWriter writes frames of kind kindMarks of what the library writes, in whole words and
 // small pieces. Flush it at the end.
-type MarksWriter struct {
+type marksWriter struct {
 	To *frames.Writer
 
 	buf    []byte
@@ -29,7 +29,7 @@ type MarksWriter struct {
 }
 
 // Write implements [io.Writer]. The error is that of a frame.
-func (w *MarksWriter) Write(b []byte) (int, error) {
+func (w *marksWriter) Write(b []byte) (int, error) {
 	for rest := b; len(rest) > 0; {
 		n := min(len(rest), marksPiece-len(w.buf))
 		w.buf, rest = append(w.buf, rest[:n]...), rest[n:]
@@ -43,13 +43,13 @@ func (w *MarksWriter) Write(b []byte) (int, error) {
 }
 
 // Flush writes what is left.
-func (w *MarksWriter) Flush() error {
+func (w *marksWriter) Flush() error {
 	if len(w.buf) == 0 {
 		return nil
 	}
 	w.packed = packZeros(w.packed[:0], w.buf)
 	w.buf = w.buf[:0]
-	return w.To.Frame(Marks, w.packed)
+	return w.To.Frame(kindMarks, w.packed)
 }
 
 // packZeros appends whole words with those that are zero counted.
@@ -91,8 +91,8 @@ func unpackZeros(dst, packed []byte) ([]byte, error) {
 	return dst, u.Err("a filter")
 }
 
-// MarksReader reads those frames as one stream, for the library.
-type MarksReader struct {
+// marksReader reads those frames as one stream, for the library.
+type marksReader struct {
 	Next func() (body []byte, err error) // the next frame, or nothing if that is of another kind
 	Err  error                           // why a Read has failed, unless it was that there is no more
 
@@ -100,10 +100,10 @@ type MarksReader struct {
 }
 
 // More reports whether there is more than was read of the last frame.
-func (r *MarksReader) More() bool { return len(r.left) > 0 }
+func (r *marksReader) More() bool { return len(r.left) > 0 }
 
 // Read implements [io.Reader].
-func (r *MarksReader) Read(b []byte) (int, error) {
+func (r *marksReader) Read(b []byte) (int, error) {
 	for len(r.left) == 0 {
 		var body []byte
 		if body, r.Err = r.Next(); r.Err != nil {

@@ -26,7 +26,7 @@ func TestMarks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w := &MarksWriter{To: to}
+			w := &marksWriter{To: to}
 			for rest := all; len(rest) > 0; {
 				n := min(len(rest), 1+rng.IntN(100_000))
 				if _, err := w.Write(rest[:n]); err != nil {
@@ -44,7 +44,7 @@ func TestMarks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := &MarksReader{Next: func() ([]byte, error) {
+			r := &marksReader{Next: func() ([]byte, error) {
 				_, body, err := from.Next()
 				if errors.Is(err, io.EOF) {
 					return nil, nil

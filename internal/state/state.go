@@ -1,6 +1,6 @@
-// Package state is how the state of a limiter is written: which frames (package internal/frames)
-// there are, what their header says, and how the first-seen filter is packed. What the frames of
-// tables, bans and sketches hold is up to their packages.
+// Package state writes and reads the state of a limiter: which frames (package internal/frames)
+// there are, in which order, what their header says, and how the first-seen filter is packed. The
+// packages of tables, bans and sketches define what is in their frames.
 package state
 
 import (
@@ -28,13 +28,13 @@ const (
 
 // The kinds of frames, in this order.
 const (
-	Head    = 1 // a Header as JSON
-	Secret  = 2 // 32 bytes
-	Buckets = 3 // rule, table of it (0: its own, then tiers), bucket.Saving
-	Bans    = 4 // rule, ban.Table.AppendState
-	Sketch  = 5 // rule, sketch.Leaky.AppendState
-	Filter  = 6 // when it turns
-	Marks   = 7 // part of what the library writes of both generations
+	kindHead    = 1 // a Header as JSON
+	kindSecret  = 2 // 32 bytes
+	kindBuckets = 3 // rule, table of it (0: its own, then tiers), bucket.Saving
+	kindBans    = 4 // rule, ban.Table.AppendState
+	kindSketch  = 5 // rule, sketch.Leaky.AppendState
+	kindFilter  = 6 // when it rotates
+	kindMarks   = 7 // part of what the library writes of both generations
 )
 
 // Header says which limiter the state is of, and of when.
@@ -66,8 +66,8 @@ type Tier struct {
 	Sets int
 }
 
-// ReadHeader reads what a frame of kind Head holds.
-func ReadHeader(body []byte) (*Header, error) {
+// readHeader reads what a frame of kind kindHead holds.
+func readHeader(body []byte) (*Header, error) {
 	h := new(Header)
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()

@@ -124,7 +124,7 @@ func withHeader(t *testing.T, file []byte, field string, value any) []byte {
 		if kind, body, err = r.Next(); err != nil {
 			break
 		}
-		if kind == state.Head {
+		if kind == 1 { // the header
 			var head map[string]any
 			if err := json.Unmarshal(body, &head); err != nil {
 				t.Fatal(err)
