@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
-	"github.com/fastlimit/fastlimit/internal/clock"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"github.com/fastlimit/fastlimit/limit"
 )
 
@@ -77,21 +77,28 @@ type Config struct {
 	Secret [32]byte
 }
 
-// limits is what a plan depends on.
-func (c *Config) limits() limit.Config {
-	l := limit.Config{
-		Rules: c.Rules, Memory: c.Memory, Reserved: c.Reserved, Shared: c.Shared || c.Store != nil, StoreTimeout: c.StoreTimeout,
-		TopTalkers: c.TopTalkers, Nodes: c.Nodes, Wait: c.Wait,
+// engine is the same configuration as package engine knows it.
+func (c *Config) engine() engine.Config {
+	return engine.Config{
+		Rules: c.Rules, Memory: c.Memory, Reserved: c.Reserved, Store: c.Store, Shared: c.Shared, StoreTimeout: c.StoreTimeout,
+		Clock: (*engine.ManualClock)(c.Clock), TopTalkers: c.TopTalkers, Nodes: c.Nodes, Wait: c.Wait,
+		OnBan: onBan(c.OnBan), OnUnban: onBan(c.OnUnban), Secret: c.Secret,
 	}
-	if c.Store != nil {
-		l.Runs = c.Store.Runs
+}
+
+func onBan(call func(Ban)) func(engine.Ban) {
+	if call == nil {
+		return nil
 	}
-	return l
+	return func(b engine.Ban) { call(newBan(&b)) }
 }
 
 // NewPlan checks a configuration and shares its memory out, as [limit.NewPlan] does. It takes
 // none. Its error joins everything that is wrong.
-func NewPlan(c Config) (*Plan, error) { return limit.NewPlan(c.limits()) }
+func NewPlan(c Config) (*Plan, error) {
+	ec := c.engine()
+	return ec.Plan()
+}
 
 // ParseRate reads "100/s", "600/m", "5/h", "1/d" or "300/15m"; see [limit.ParseRate].
 func ParseRate(s string) (Rate, error) { return limit.ParseRate(s) }
@@ -129,6 +136,12 @@ type (
 	Decision = limit.Decision
 	// Stage names the part of the limiter that decided.
 	Stage = limit.Stage
+	// RuleStats is a snapshot of one rule's counters; see [Rule.Stats].
+	RuleStats = limit.RuleStats
+	// WaitStats counts the requests of a rule that waited, or could not.
+	WaitStats = limit.WaitStats
+	// AuditStats is what a rule has found out about itself.
+	AuditStats = limit.AuditStats
 )
 
 // The stages, in the order in which a request meets them. Taking, StageBan and StageTable only
@@ -141,7 +154,6 @@ const (
 	StageSketch   = limit.StageSketch   // below the suspicion threshold
 	StageExact    = limit.StageExact    // an exact bucket decided
 	StageFallback = limit.StageFallback // the shared exact tier was away
-	stageCount    = StageFallback + 1   // len(limit.Stages())
 )
 
 // RemainingUnknown is the Remaining of a decision that no exact bucket made.
@@ -170,20 +182,20 @@ const (
 // judging what has happened before, such as a log. Put it into [Config.Clock].
 // It tells the time since an arbitrary start; the zero value stands at 0. It is
 // safe for concurrent use, and several limiters may share one.
-type ManualClock struct{ clock clock.Clock }
+type ManualClock engine.ManualClock
 
 // Set moves the clock to now, for all calls from then on. A time older than the
 // latest one moves nothing: so bring a monotonic clock. With one that is set
 // back by an hour no bucket leaks for an hour, and after a single time that is
 // an hour ahead nothing leaks for an hour. Set panics on a time past
 // [Limiter.LastTime], at the earliest four years.
-func (c *ManualClock) Set(now time.Duration) { c.clock.Set(now) }
+func (c *ManualClock) Set(now time.Duration) { (*engine.ManualClock)(c).Set(now) }
 
 // Now is the time that the clock was set to last.
-func (c *ManualClock) Now() time.Duration { return c.clock.Latest() }
+func (c *ManualClock) Now() time.Duration { return (*engine.ManualClock)(c).Now() }
 
 // SetStart says at which wall time the clock stood at 0, for rules that count in
 // windows: those begin by the wall time. Without it the clock's 0 is 1970-01-01
 // 00:00 UTC. Set it before the clock moves; later only to a later time: one that
 // is earlier slows windows down.
-func (c *ManualClock) SetStart(t time.Time) { c.clock.SetStart(t) }
+func (c *ManualClock) SetStart(t time.Time) { (*engine.ManualClock)(c).SetStart(t) }

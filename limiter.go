@@ -1,146 +1,84 @@
 package fastlimit
 
 import (
-	"crypto/rand"
-	"fmt"
-	"math"
-	"sync/atomic"
 	"time"
 
-	"github.com/fastlimit/fastlimit/internal/clock"
-	"github.com/fastlimit/fastlimit/internal/exact"
-	"github.com/fastlimit/fastlimit/internal/line"
-	"github.com/fastlimit/fastlimit/limit"
-	"github.com/fastlimit/fastlimit/sketch"
-	"github.com/fastlimit/fastlimit/window"
+	"github.com/fastlimit/fastlimit/internal/engine"
 )
 
 // Limiter is a set of rules that share memory. It starts no goroutines and is
 // safe for concurrent use. The zero value is not usable: call [New].
-type Limiter struct {
-	clock  *clock.Clock
-	manual *ManualClock // whose clock that is, or nil
-	secret sketch.Secret
-	filter *window.Filter // nil if no rule uses it
-	rules  []*Rule
-	byName map[string]*Rule
-	plan   Plan
-	turn   atomic.Uint32 // calls of Advance
+type Limiter engine.Limiter
 
-	bans           bool // whether some rule has any
-	onBan, onUnban func(Ban)
-
-	handovers []handover // while it is made
-
-	waiters    *line.Waiters // of this limiter, and of those before and after it (With)
-	waitLimits WaitLimits
-}
+// engine returns the same limiter as package engine knows it.
+func (l *Limiter) engine() *engine.Limiter { return (*engine.Limiter)(l) }
 
 // New checks the configuration and takes all the memory of the local tier. Its
 // error joins everything that is wrong.
 func New(c Config) (*Limiter, error) {
-	plan, err := NewPlan(c)
-	if err != nil {
-		return nil, err
-	}
-	if c.Shared && c.Store == nil {
-		return nil, &FieldError{Package: "fastlimit", Field: "Store", Problem: "is nil although Shared is set", Fix: "open the store first"}
-	}
-	if c.Secret == (sketch.Secret{}) {
-		rand.Read(c.Secret[:]) // never fails
-	}
-	return newLimiter(plan, &c, nil)
+	l, err := engine.New(c.engine())
+	return (*Limiter)(l), err
 }
 
-// newLimiter makes a limiter of checked settings. Rules that old has take over
-// its state, if there is an old one.
-func newLimiter(plan *Plan, c *Config, old *Limiter) (*Limiter, error) {
-	if c.Clock != nil && c.Store != nil {
-		return nil, &FieldError{Package: "fastlimit", Field: "Clock", Problem: "set beside Store, for which requests wait by the machine's clock", Fix: "leave it nil"}
-	}
-	l := &Limiter{byName: make(map[string]*Rule, len(plan.Rules)), plan: *plan, secret: c.Secret, manual: c.Clock, onBan: c.OnBan, onUnban: c.OnUnban}
-	l.beginWaiting(c, old)
-	// Every request reads both, so they are neighbours.
-	core := new(struct {
-		clock  clock.Clock
-		filter window.Filter
-	})
-	switch {
-	case old != nil:
-		l.clock = old.clock
-	case c.Clock != nil:
-		l.clock = &c.Clock.clock
-	default:
-		l.clock = &core.clock
-		l.clock.StartMachine()
-	}
-	end, windows := endOf(plan.Rules)
-	now := l.clock.Elapsed()
-	if now > end.At {
-		return nil, &FieldError{Package: "fastlimit", Field: "Clock", Problem: fmt.Sprintf("at %v, which is longer than %s", now, end.Rule), Fix: "set it to the time since a recent start, not since 1970"}
-	}
-	l.clock.EndBy(end, windows)
-	if err := l.setFilter(old, &core.filter, now); err != nil {
-		return nil, err
-	}
-	l.clock.StartWall(c.Store != nil)
-	if wall := l.clock.WallAt(now); l.clock.PastWindows(wall) {
-		return nil, &FieldError{Package: "fastlimit", Field: "Clock", Problem: fmt.Sprintf("the wall time is 1970 and %v, which is longer than %s", wall, windows.Rule), Fix: "set the machine's clock, or give the rule a period of 2.2 s or more"}
-	}
-	l.rules = make([]*Rule, 0, len(plan.Rules))
-	for i := range plan.Rules {
-		r, err := newRule(l, i, c, old.keeps(&plan.Rules[i], c))
-		if err != nil {
-			return nil, err
-		}
-		l.rules = append(l.rules, r)
-		l.byName[r.config.Name] = r
-		l.bans = l.bans || r.bans != nil
-	}
-	l.takeOver() // nothing of old changes before all is well
-	return l, nil
-}
-
-// endOf is the last time on the line that all of the rules can count, and the last wall time of
-// those that count in windows.
-func endOf(rules []limit.RulePlan) (line, wall *clock.End) {
-	line, wall = &clock.End{At: math.MaxInt64, Rule: "any time"}, &clock.End{At: math.MaxInt64}
-	consider := func(all []limit.RulePlan) {
-		for i := range all {
-			rp, end := &all[i], line
-			if rp.Shape.Windowed() {
-				end = wall
-			}
-			if at := rp.Shape.LastTime(); at < end.At {
-				*end = clock.End{At: at, Rule: fmt.Sprintf("rule %q can count at %v", rp.Config.Name, rp.Config.Rate)}
-			}
-		}
-	}
-	for i := range rules {
-		consider(rules[i : i+1])
-		consider(rules[i].Tiers)
-	}
-	return line, wall
+// With returns a limiter of another configuration that goes on with the state
+// of this one. Both may be used at once, for as long as it takes the requests
+// that have l to finish; then drop l. Its memory is that of the rules whose limit or
+// sizes ([Plan]; those of a rule can change with the others') are new, on top of
+// what l has until it is dropped.
+//
+// A rule goes on with the one of the same Name, KeyKind and prefixes. It has the
+// same counters, and a [Key] that one of the two rules made is good for both. Whoever is
+// denied stays denied unless the limit is looser: by another rate or burst a bucket
+// keeps its units, at most a full bucket of the new limit. Windows keep their counts,
+// and logs their latest times, if the period stays. With another period, or an
+// algorithm that is not the other name of the same one, buckets are empty. A tier goes on with one
+// of the same limit. Mode, cost, EscalateAt, Strict, OnFailure and all else take effect at once.
+// Bans stay, none longer than the new Max, but for those of a shadow rule that
+// is enforced from now on. Top talkers stay if [Config.TopTalkers] does. With another
+// [Config.Store] the table goes on and tells the new store what it knows. All other rules
+// begin anew, with empty buckets.
+//
+// P1 and P2 hold across the change: docs/decisions/0033-another-limit.md says what
+// they mean. What l admits after that counts in the new limiter too, and C includes
+// it. While buckets move to another table, requests that are checked exactly wait, about 0.2 µs
+// for each bucket that has not drained. Of several limiters that With has made of one, the last
+// goes on with it. A With that fails has changed nothing. In a chain of changes what the first
+// limiter admits, and whom it bans, counts in all that came after it, also if those between were
+// dropped and are collected: none keeps another in memory.
+//
+// The time goes on, so Clock is that of l or nil. The first-seen filter goes on
+// if its window and size stay. Else it begins anew and admits nobody as first
+// seen for a window, since it does not know whom the old one admitted: until
+// then the sketch is asked about every request.
+//
+// A zero Secret means that of l; with another one all rules begin anew.
+func (l *Limiter) With(c Config) (*Limiter, error) {
+	next, err := l.engine().With(c.engine())
+	return (*Limiter)(next), err
 }
 
 // Rule returns the rule of that name. Resolve it once, not per request.
 func (l *Limiter) Rule(name string) (*Rule, bool) {
-	r, ok := l.byName[name]
-	return r, ok
+	r, ok := l.engine().Rule(name)
+	return (*Rule)(r), ok
 }
 
 // Rules returns all rules in the order of the configuration.
-func (l *Limiter) Rules() []*Rule { return append([]*Rule(nil), l.rules...) }
+func (l *Limiter) Rules() []*Rule {
+	rules := l.engine().Rules()
+	all := make([]*Rule, len(rules))
+	for i, r := range rules {
+		all[i] = (*Rule)(r)
+	}
+	return all
+}
 
 // Plan returns how the memory is shared out.
-func (l *Limiter) Plan() Plan { return l.plan }
+func (l *Limiter) Plan() Plan { return l.engine().Plan() }
 
 // Now is the limiter's time: since it was made, on the machine's monotonic
 // clock, or what [Config.Clock] says.
-func (l *Limiter) Now() time.Duration {
-	l.checkMade()
-	return l.clock.Now()
-}
+func (l *Limiter) Now() time.Duration { return l.engine().Now() }
 
 // LastTime is the latest time that the rules can count exactly. It is between
 // four years, for a rate such as 65,533/s, and the 292 years of a
@@ -150,106 +88,17 @@ func (l *Limiter) Now() time.Duration {
 // Fixed windows of less than 2.2 s are counted until a wall time, that of a second until
 // 2106-02-07 06:28:16 UTC. A machine's or store's clock that is later is not followed, and New
 // refuses to begin by it.
-func (l *Limiter) LastTime() time.Duration { return l.clock.LastTime() }
+func (l *Limiter) LastTime() time.Duration { return l.engine().LastTime() }
 
 // Advance does the work that is due, so that no request has to. Call it every
 // second or so; a limiter without it works the same.
-func (l *Limiter) Advance() {
-	l.checkMade()
-	now := l.clock.Late(l.clock.Now())
-	if l.filter != nil {
-		l.filter.Advance(now)
-	}
-	const parts = 8 // each table is swept once in so many calls
-	part := int(l.turn.Add(1) % parts)
-	for _, r := range l.rules {
-		r.buckets.Table.Sweep(r.buckets.Ticks(now), part, parts)
-		if r.bans != nil {
-			r.bans.Sweep(&r.config.Ban, now, part, parts)
-		}
-		for _, t := range r.tiers {
-			t.buckets.Table.Sweep(t.buckets.Ticks(now), part, parts)
-		}
-		for _, t := range r.live.load() {
-			t.buckets.Table.Sweep(t.buckets.Ticks(now), part, parts)
-		}
-	}
-}
+func (l *Limiter) Advance() { l.engine().Advance() }
 
-func (l *Limiter) checkMade() {
-	if l.clock == nil {
-		panic("BUG: fastlimit: the Limiter was not made by New")
-	}
-}
+// FirstSeenClients estimates the distinct clients of all rules in the current
+// window of the filter, 0 without a filter.
+func (l *Limiter) FirstSeenClients() uint32 { return l.engine().FirstSeenClients() }
 
-// newRule makes rule i. It takes over the state of old, or begins anew if that
-// is nil.
-func newRule(l *Limiter, i int, c *Config, old *Rule) (*Rule, error) {
-	rp := &l.plan.Rules[i]
-	r := &Rule{limiter: l, index: i, config: rp.Config, cost: rp.Config.Cost, scale: uint32(rp.Config.CostScale()), enforced: rp.Config.Mode == Enforce, epoch: max(rp.DrainTime(), minEpoch)}
-	r.beginChain()
-	r.namer = namer{uint8(r.config.IPv4Prefix), uint8(r.config.IPv6Prefix)}
-	r.setPrefixes()
-	if rp.Filter {
-		r.filter = l.filter
-	}
-	if rp.HasSketch() {
-		r.threshold, r.sketch = rp.Threshold(), &r.cells
-	}
-	var err error
-	if old != nil {
-		err = r.adopt(old, rp, c)
-	} else {
-		err = r.begin(rp, c)
-	}
-	if err != nil {
-		return nil, err
-	}
-	r.beginAudit(old)
-	r.beginLines(old)
-	r.setBans(rp, old)
-	l.handOver(old, r)
-	if r.config.MaxRate != (Rate{}) {
-		r.named = new(named)
-	}
-	return r, r.setTiers(rp, c, old)
-}
-
-// begin gives the rule state of its own.
-func (r *Rule) begin(rp *limit.RulePlan, c *Config) (err error) {
-	if r.hasher, err = sketch.NewHasher(c.Secret, rp.Config.Name); err != nil {
-		return err
-	}
-	r.setTag()
-	r.counts = new(counters)
-	r.beginShape(rp)
-	if err = r.buckets.Table.Init(rp.Shape, rp.Sets); err != nil {
-		return err
-	}
-	if r.sketch != nil {
-		if err = r.sketch.Init(max(1, rp.Blocks), rp.SketchLimit()); err != nil {
-			return err
-		}
-	}
-	if c.Store != nil {
-		r.beginShared(c)
-	}
-	return r.beginTalkers(rp)
-}
-
-// beginShape gives the rule's buckets their limit.
-func (r *Rule) beginShape(rp *limit.RulePlan) {
-	r.buckets.SetLimit(r.limiter.clock, rp.Shape, rp.Config.CountDenied)
-}
-
-// beginShared has the rule's buckets be those of the store.
-func (r *Rule) beginShared(c *Config) {
-	r.shared = exact.NewShared(r.buckets, r.config.Name, c.Store, r.limiter.plan.StoreTimeout)
-}
-
-func (r *Rule) beginTalkers(rp *limit.RulePlan) (err error) {
-	if rp.TopTalkers > 0 {
-		r.talkers, err = sketch.NewTopTalkers(rp.TopTalkers)
-	}
-	return err
-}
+// StopWaiting lets everyone go who waits in this limiter, or in one that it goes on with
+// or that goes on with it ([Limiter.With]): they are denied now. From then on nobody
+// waits. It is for a server that shuts down, returns at once, and may be called again.
+func (l *Limiter) StopWaiting() { l.engine().StopWaiting() }

@@ -1,16 +1,9 @@
 package fastlimit
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"io"
-	"time"
 
-	"github.com/fastlimit/fastlimit/bucket"
-	"github.com/fastlimit/fastlimit/internal/machine"
-	"github.com/fastlimit/fastlimit/internal/state"
-	"github.com/fastlimit/fastlimit/limit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 )
 
 // Save writes what the limiter knows about its clients, for [Load] after a restart: buckets,
@@ -26,65 +19,11 @@ import (
 // It writes pieces of about 64 KiB, and takes memory for the largest log of the rules that
 // keep any, and for a copy of half of the filter. Idle clients take no room except in the filter. The
 // error is that of w.
-func (l *Limiter) Save(w io.Writer) error {
-	l.checkMade()
-	return l.save(w, machine.Now())
-}
-
-// save is Save at that instant of the machine, which was read before.
-func (l *Limiter) save(w io.Writer, at machine.Instant) error {
-	now := l.clock.Late(l.clock.Now())
-	h, p := l.state(now)
-	h.At = at
-	if err := state.Write(w, h, &l.secret, p, now); err != nil {
-		return fmt.Errorf("fastlimit: write the state: %w", err)
-	}
-	return nil
-}
-
-// state describes the limiter, and has what it knows as of now.
-func (l *Limiter) state(now time.Duration) (*state.Header, *state.Parts) {
-	h := &state.Header{Now: now, Manual: l.manual != nil, Wall: l.clock.WallTime(now), StoreTimeout: l.plan.StoreTimeout}
-	p := &state.Parts{Filter: l.filter}
-	if l.filter != nil {
-		h.Window, h.FilterWords = l.plan.Window, l.plan.FilterWords
-	}
-	for i, r := range l.rules {
-		rp := &l.plan.Rules[i]
-		h.Shared, h.Nodes = r.shared != nil, l.plan.Nodes
-		sr := state.Rule{Config: r.config, Sets: rp.Sets}
-		known := state.RuleParts{Sketch: r.sketch, Now: r.buckets.SketchTicks(now), Tables: []state.Table{r.table(now)}}
-		if r.sketch != nil {
-			sr.Blocks = rp.Blocks
-		}
-		if r.bans != nil {
-			sr.Bans, known.Bans, known.Policy = rp.Bans, r.bans, &r.config.Ban
-		}
-		for k, t := range r.tiers {
-			sr.Tiers, known.Tables = append(sr.Tiers, rp.Tiers[k].Sets), append(known.Tables, t.table(now))
-		}
-		for _, t := range r.live.load() {
-			live := state.Tier{Tier: Tier{Rate: t.config.Rate, Burst: t.config.Burst}, Sets: t.buckets.Table.Buckets() / 4}
-			sr.Live, known.Tables = append(sr.Live, live), append(known.Tables, t.table(now))
-		}
-		h.Rules, p.Rules = append(h.Rules, sr), append(p.Rules, known)
-	}
-	return h, p
-}
-
-func (r *Rule) table(now time.Duration) state.Table {
-	return state.Table{Table: &r.buckets.Table, Now: r.buckets.Ticks(now)}
-}
+func (l *Limiter) Save(w io.Writer) error { return l.engine().Save(w) }
 
 // ErrState is the error of a state that cannot be taken over: it is not one, of another version
 // or machine, torn, damaged, too large, too old or from the future. Nothing but that is wrong.
-var ErrState = errors.New("not a state that can be taken over")
-
-// unfitError is an [ErrState].
-type unfitError struct{ error }
-
-func (e unfitError) Is(target error) bool { return target == ErrState }
-func (e unfitError) Unwrap() error        { return e.error }
+var ErrState = engine.ErrState
 
 // LoadOptions are for [Load].
 type LoadOptions struct {
@@ -107,83 +46,23 @@ type LoadOptions struct {
 // what has leaked meanwhile. A state whose age cannot be told is refused. The error is an
 // [ErrState], or that of r.
 func Load(r io.Reader, o LoadOptions) (*Limiter, error) {
-	if o.Memory == 0 {
-		o.Memory = 1 << 30
-	}
-	return load(r, o, machine.Now)
+	l, err := engine.Load(r, engine.LoadOptions{Memory: o.Memory, Clock: (*engine.ManualClock)(o.Clock)})
+	return (*Limiter)(l), err
 }
 
-// load is Load on a machine whose clocks now reads.
-func load(r io.Reader, o LoadOptions, now func() machine.Instant) (*Limiter, error) {
-	l, err := restore(r, o, now)
-	if err == nil {
-		return l, nil
-	}
-	if err = fmt.Errorf("fastlimit: read the state: %w", err); state.Unfit(err) {
-		err = unfitError{err}
-	}
-	return nil, err
-}
-
-func restore(from io.Reader, o LoadOptions, now func() machine.Instant) (*Limiter, error) {
-	s, err := state.Open(from)
-	if err != nil {
-		return nil, err
-	}
-	h := s.Header
-	if h.Manual != (o.Clock != nil) {
-		return nil, &FieldError{Package: "fastlimit", Field: "LoadOptions.Clock", Problem: "not of the kind that the saved limiter had", Fix: "bring a ManualClock if that had one, else nil"}
-	}
-	plan, live, err := h.Plan(o.Memory)
-	if err != nil {
-		return nil, err
-	}
-	c := &Config{StoreTimeout: h.StoreTimeout, Nodes: h.Nodes, Secret: s.Secret, Clock: o.Clock}
-	if h.Shared {
-		c.Store = noStore{}
-	}
-	at, age := time.Now(), time.Duration(0)
-	if !h.Manual {
-		if age, err = now().Since(h.At); err != nil {
-			return nil, err
-		}
-	}
-	// Half of what is left is for the next process, which saves it again.
-	if end, _ := endOf(plan.Rules); h.Now > end.At/2 || age > end.At/2-h.Now {
-		return nil, fmt.Errorf("%w: %v and %v, and %s", machine.ErrTooOld, h.Now, age, end.Rule)
-	}
-	l, err := newLimiter(plan, c, nil)
-	if err != nil {
-		return nil, err
-	}
-	l.clock.Resume(at, h.Now, age, h.Wall, c.Store != nil)
-	for i, r := range l.rules {
-		if err := r.restoreLiveTiers(live[i]); err != nil {
-			return nil, err
-		}
-	}
-	_, parts := l.state(0)
-	return l, s.Restore(parts)
-}
-
-// restoreLiveTiers makes the tiers of NewTier that the rule had.
-func (r *Rule) restoreLiveTiers(plans []limit.RulePlan) error {
-	c := r.storeConfig()
-	var live []*Rule
-	for i := range plans {
-		t, err := r.newTier(len(r.tiers)+i, &plans[i], &c, nil)
-		if err != nil {
-			return err
-		}
-		live = append(live, t)
-	}
-	r.live.tiers.Store(&live)
-	return nil
-}
-
-// noStore stands for the store of a limiter that was saved. It is always away.
-type noStore struct{}
-
-func (noStore) Runs(bucket.Algorithm) bool  { return true }
-func (noStore) Submit(*bucket.Op) error     { return bucket.ErrAway }
-func (noStore) Close(context.Context) error { return nil }
+// Merge raises the state of each rule that from has too, with the same name, KeyKind and
+// prefixes, to the maximum of both: buckets, sketch cells, bans and what counts towards them.
+// It is for a process that was started beside another one, and gets that one's state when it has
+// ended. from is a limiter of the same Secret, or the error says so; it needs no clock, sizes or
+// limits of this one, as the time that each of them has is taken to be the same moment, and
+// units stay as by [Limiter.With]. Only windows begin by the wall time of each. What from has
+// counted in one that has not begun by l's, since its clock was ahead, is forgiven. from must not
+// decide anything any more.
+//
+// By maximum, since both may have begun from the same state: what a client was admitted by one
+// of them after that is not added to what it was by the other. So nobody is denied who was not
+// denied by either ("P1"), and who used both for a while has had up to twice the limit.
+//
+// The first-seen filter knows whom either has seen, or, if they differ in size, everybody for a
+// window. Counters and top talkers are not merged. l may be in use.
+func (l *Limiter) Merge(from *Limiter) error { return l.engine().Merge(from.engine()) }

@@ -6,6 +6,7 @@ import (
 	"net/textproto"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 )
 
 // CostSource says where the cost of a request comes from, if not from the rule.
@@ -90,14 +91,14 @@ func (c *rule) namedCost(f Fields, limit *fastlimit.Rule, s *Scratch) uint64 {
 		return c.cost
 	}
 	if len(values) == 1 {
-		if n, ok := ParseCost(values[0], limit.Internal().CostScale()); ok && n <= limit.Internal().MaxCost() {
+		if n, ok := ParseCost(values[0], (*engine.Rule)(limit).CostScale()); ok && n <= (*engine.Rule)(limit).MaxCost() {
 			return n
 		}
 	}
 	s.badCosts = append(s.badCosts, c.limit)
 	switch {
 	case c.onBad == BadCostDeny:
-		return limit.Internal().MaxCost() + 1
+		return (*engine.Rule)(limit).MaxCost() + 1
 	case c.onBad == BadCostReject && limit.Config().Mode == fastlimit.Enforce && s.refused == nil:
 		s.refused = c.limit
 	}

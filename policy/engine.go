@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 )
 
 // Verdict is the decision on one request. It is a plain value.
@@ -163,7 +164,7 @@ func (e *Engine) DecideAt(ctx context.Context, r *Request, s *Scratch, now time.
 	if len(s.charges) == 0 {
 		return e.decided(ctx, s, s.uncharged(list))
 	}
-	return e.decided(ctx, s, s.verdict(e.lim.Internal().TakeAllAt(ctx, s.charges, now)))
+	return e.decided(ctx, s, s.verdict((*engine.Limiter)(e.lim).TakeAllAt(ctx, engine.Charges(s.charges), now)))
 }
 
 // decided is what is left to do after a decision.
@@ -219,7 +220,7 @@ func (e *Engine) WaitFor(w Waiter, r *Request, s *Scratch, now time.Time) Verdic
 	if v, done := e.decideLists(r, s, now); done {
 		return e.decided(context.Background(), s, v)
 	}
-	return e.decided(context.Background(), s, s.verdict(e.lim.Internal().WaitAllFor(w, s.charges, now)))
+	return e.decided(context.Background(), s, s.verdict((*engine.Limiter)(e.lim).WaitAllFor(w, engine.Charges(s.charges), now)))
 }
 
 // decideLists is what Decide does before it charges anything, and that it has nothing to

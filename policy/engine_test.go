@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"pgregory.net/rapid"
 )
 
@@ -245,14 +246,14 @@ func TestApplied(t *testing.T) {
 		e.Decide(t.Context(), r, &s)
 		var got, want []int
 		for _, a := range s.Applied() {
-			got = append(got, a.Rule.Internal().Index())
-			if a.Rule != lim.Rules()[a.Rule.Internal().Index()] {
-				t.Fatalf("rule %d is %s", a.Rule.Internal().Index(), a.Rule.Name())
+			got = append(got, (*engine.Rule)(a.Rule).Index())
+			if a.Rule != lim.Rules()[(*engine.Rule)(a.Rule).Index()] {
+				t.Fatalf("rule %d is %s", (*engine.Rule)(a.Rule).Index(), a.Rule.Name())
 			}
 		}
 		for i, a := range e.Applying(r, &s) { // the same, without charging any
-			if len(s.Applied()) != len(got) || a.Rule.Internal().Index() != got[i] {
-				t.Fatalf("applying %d is rule %d, want %v", i, a.Rule.Internal().Index(), got)
+			if len(s.Applied()) != len(got) || (*engine.Rule)(a.Rule).Index() != got[i] {
+				t.Fatalf("applying %d is rule %d, want %v", i, (*engine.Rule)(a.Rule).Index(), got)
 			}
 		}
 		for i, spec := range settings.Rules {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"pgregory.net/rapid"
 )
 
@@ -126,11 +127,11 @@ func TestOverridesOfPartsByOracle(t *testing.T) {
 				continue
 			}
 			live[k] = uint64(i + 100)
-			tier, err := lim.Rules()[0].Internal().NewTier(fastlimit.Tier{Burst: live[k], Clients: 1})
+			tier, err := (*engine.Rule)(lim.Rules()[0]).NewTier(fastlimit.Tier{Burst: live[k], Clients: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
-			all = append(all, LiveOverride{Key: k[:], Tier: tier})
+			all = append(all, LiveOverride{Key: k[:], Tier: (*fastlimit.Rule)(tier)})
 		}
 		if e, err = e.WithLive(&s, all); err != nil {
 			t.Fatal(err)

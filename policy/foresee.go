@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 )
 
 // Foresight is what a rule, with the lists and operators' bans before it, would make of the next
@@ -58,7 +59,7 @@ func (e *Engine) foresee(rule, limit *fastlimit.Rule, key fastlimit.Key, cost ui
 		if cost == 0 {
 			cost = rule.Config().Cost
 		}
-		seen := limit.Internal().Foresee(key, cost)
+		seen := (*engine.Rule)(limit).Foresee(engine.Key(key), cost)
 		f.Decision, f.Unsure, f.Waits, f.Level, f.Suspicion = seen.Decision, seen.Unsure, seen.Waits, seen.Level, seen.Suspicion
 	}
 	var listed fastlimit.Decision
@@ -146,7 +147,7 @@ func (e *Engine) ForeseeRequest(r *Request, s *Scratch, now time.Time) (f Forese
 	}
 	for i := range s.charges {
 		c := &s.charges[i]
-		add(c.Rule.Internal().Base(), c.Rule, c.Key, c.Cost)
+		add(e.rules[(*engine.Rule)(c.Rule).Index()].limit, c.Rule, c.Key, c.Cost)
 	}
 	for _, rule := range s.unlimited {
 		add(rule, nil, fastlimit.Key{}, 0)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"github.com/fastlimit/fastlimit/internal/keytext"
 )
 
@@ -27,7 +28,7 @@ func shows(shown []string, p KeyPart) bool {
 
 // HashKey is what stands in a key instead of a value that must not be read.
 func (e *Engine) HashKey(value string) string {
-	return hashText(e.lim.Internal().Fingerprint([]byte(value)))
+	return hashText((*engine.Limiter)(e.lim).Fingerprint([]byte(value)))
 }
 
 func hashText(sum [8]byte) string { return fmt.Sprintf("#%x", sum) }
@@ -79,7 +80,7 @@ func (e *Engine) RevealKey(rule *fastlimit.Rule, parts []string, names iter.Seq[
 // valueOf returns the value of part i that has a hash.
 func (e *Engine) valueOf(rule *fastlimit.Rule, i int, hash string, names iter.Seq[string]) (string, bool) {
 	for name := range names {
-		_, raw, ok := rule.Internal().TalkerKey([]byte(name))
+		_, raw, ok := (*engine.Rule)(rule).TalkerKey([]byte(name))
 		if ok && i < len(raw) && !raw[i].Cut && e.HashKey(string(raw[i].Bytes)) == hash {
 			return string(raw[i].Bytes), true
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"github.com/fastlimit/fastlimit/internal/keytext"
 )
 
@@ -72,7 +73,7 @@ func (e *Engine) keyLike(limit *fastlimit.Rule) *keyMaker {
 // ruleOf returns the compiled rule of a limit or of one of its tiers, nil for another
 // policy's.
 func (e *Engine) ruleOf(limit *fastlimit.Rule) *rule {
-	if i := limit.Internal().Index(); i < len(e.rules) && e.rules[i].limit == limit.Internal().Base() {
+	if i := (*engine.Rule)(limit).Index(); i < len(e.rules) && (*engine.Rule)(e.rules[i].limit) == (*engine.Rule)(limit).Base() {
 		return &e.rules[i]
 	}
 	return nil
@@ -172,7 +173,7 @@ func (k *keyMaker) addrFromText(text string) (netip.Addr, error) {
 // rule ([fastlimit.Rule.TopTalkers], [fastlimit.Ban]).
 func (e *Engine) TalkerText(rule *fastlimit.Rule, name []byte) KeyText {
 	k := e.keyLike(rule)
-	p, raw, ok := rule.Internal().TalkerKey(name)
+	p, raw, ok := (*engine.Rule)(rule).TalkerKey(name)
 	switch {
 	case ok && p.IsValid():
 		text := keytext.Prefix(p)
@@ -221,7 +222,7 @@ func (e *Engine) addPart(b *keytext.Builder, k *keyMaker, i int, part *keytext.P
 // a rule. ok is false for a name that was cut, or is none of this policy's rule.
 func (e *Engine) TalkerLimit(rule *fastlimit.Rule, name []byte) (limit *fastlimit.Rule, key fastlimit.Key, unlimited, ok bool) {
 	c := e.ruleOf(rule)
-	p, raw, ok := rule.Internal().TalkerKey(name)
+	p, raw, ok := (*engine.Rule)(rule).TalkerKey(name)
 	if !ok || c == nil || !p.IsValid() && len(raw) != len(c.key.parts) || p.IsValid() != c.addrOnly {
 		return nil, key, false, false
 	}

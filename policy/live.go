@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 )
 
 // LiveOverride is an override beside those of the settings, for as long as an engine has
@@ -57,7 +58,7 @@ func (e *Engine) WithLive(s *Settings, all []LiveOverride) (*Engine, error) {
 	for i := range all {
 		o := &all[i]
 		c := &next.rules[o.Rule]
-		if o.Tier != nil && (o.Tier.Internal().Base() != c.limit || o.Tier == c.limit) {
+		if o.Tier != nil && ((*engine.Rule)(o.Tier).Base() != (*engine.Rule)(c.limit) || o.Tier == c.limit) {
 			errs = append(errs, fmt.Errorf("fastlimit/policy: rule %q: the tier is not one of its", c.limit.Name()))
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"pgregory.net/rapid"
 )
 
@@ -42,9 +43,11 @@ func TestLongestLiveOverride(t *testing.T) {
 			}
 			o := LiveOverride{Key: []string{p.String()}}
 			if live[p] = uint64(i + 20); i%3 > 0 { // small; every third is unlimited
-				if o.Tier, err = lim.Rules()[0].Internal().NewTier(fastlimit.Tier{Burst: live[p], Clients: 1}); err != nil {
+				tier, err := (*engine.Rule)(lim.Rules()[0]).NewTier(fastlimit.Tier{Burst: live[p], Clients: 1})
+				if err != nil {
 					t.Fatal(err)
 				}
+				o.Tier = (*fastlimit.Rule)(tier)
 			} else {
 				live[p] = 0
 			}

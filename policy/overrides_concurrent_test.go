@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 )
 
 // Clients with overrides, of the settings and live, ask beside others at the same time,
@@ -35,10 +36,11 @@ func TestOverridesConcurrently(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tier, err := lim.Rules()[0].Internal().NewTier(fastlimit.Tier{Burst: 17, Clients: 2})
+		made, err := (*engine.Rule)(lim.Rules()[0]).NewTier(fastlimit.Tier{Burst: 17, Clients: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
+		tier := (*fastlimit.Rule)(made)
 		live := []LiveOverride{{Key: []string{text(3)}, Tier: tier}, {Key: []string{text(2)}}, {Key: []string{text(4)}, Tier: tier}}
 		var engine atomic.Pointer[Engine]
 		replace := func(n int) {

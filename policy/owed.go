@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 )
 
 // Owed is what an admitted request may still be charged, or get back, once its answer says
@@ -42,7 +43,7 @@ func (e *Engine) Owes() bool { return e.owes }
 func (e *Engine) Owe(o *Owed, s *Scratch, since time.Duration) {
 	o.charges, o.since = o.charges[:0], since
 	for _, c := range s.charges {
-		header := e.rules[c.Rule.Internal().Index()].costOf
+		header := e.rules[(*engine.Rule)(c.Rule).Index()].costOf
 		if header == "" || c.Cost == 0 { // which a shadow rule would have denied
 			continue
 		}
@@ -61,9 +62,9 @@ func (o *Owed) Settle(ctx context.Context, answer Headers) {
 		if len(values) == 0 {
 			continue
 		}
-		n, ok := parseCost(values[0], c.Rule.Internal().CostScale())
+		n, ok := parseCost(values[0], (*engine.Rule)(c.Rule).CostScale())
 		if !ok || len(values) > 1 {
-			c.Rule.Internal().BadCost()
+			(*engine.Rule)(c.Rule).BadCost()
 			continue
 		}
 		c.Rule.Settle(ctx, c.Key, c.Cost, n, o.since)
@@ -100,7 +101,7 @@ func (e *Engine) setApart(s *Scratch) {
 	s.clearApart() // a request that was refused has left its there
 	kept := s.charges[:0]
 	for _, c := range s.charges {
-		if e.rules[c.Rule.Internal().Index()].costOf != "" && c.Rule.Config().Mode == fastlimit.Shadow {
+		if e.rules[(*engine.Rule)(c.Rule).Index()].costOf != "" && c.Rule.Config().Mode == fastlimit.Shadow {
 			s.apart = append(s.apart, c)
 		} else {
 			kept = append(kept, c)

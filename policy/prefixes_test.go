@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 )
 
 // withPrefixes is a rule by address whose prefixes are clients too.
@@ -60,7 +61,7 @@ func chargedBy(t *testing.T, e *Engine, r *Request) []string {
 	all := []string{}
 	for _, c := range e.Applying(r, new(Scratch)) {
 		name := c.Rule.Name()
-		if c.Rule.Internal().Base() != c.Rule {
+		if (*engine.Rule)(c.Rule).Base() != (*engine.Rule)(c.Rule) {
 			name += " at another rate"
 		}
 		all = append(all, fmt.Sprintf("%s %s x%d", name, e.KeyText(c.Rule, r).Text, c.Cost))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"github.com/fastlimit/fastlimit/internal/field"
 )
 
@@ -47,7 +48,7 @@ func TestRateFrom(t *testing.T) {
 			w["X-Limit"] = tt.values
 		}
 		v, charges := ask(t, e, s, tt.peer, w)
-		if !v.Decision.Allowed || len(charges) != 1 || charges[0].Rule.Config().Burst != tt.burst || charges[0].Rule.Internal().Base() != e.rules[0].limit {
+		if !v.Decision.Allowed || len(charges) != 1 || charges[0].Rule.Config().Burst != tt.burst || (*engine.Rule)(charges[0].Rule).Base() != (*engine.Rule)(e.rules[0].limit) {
 			t.Errorf("%s: %+v, charged %+v, want burst %d", tt.name, v, charges, tt.burst)
 		}
 		if n := e.rules[0].limit.Stats().BadRates; n != tt.bad {

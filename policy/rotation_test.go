@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 )
 
 // leaky is the exact bucket of one client: units times the period, in ns.
@@ -87,7 +88,7 @@ func rotate(t *testing.T, sources int, p Prefixes, source func(i int) netip.Addr
 			if r.Client.Is6() {
 				bits = c.IPv6Prefix
 			}
-			if made := limit.Internal().Index() > 0; made && (bits == 64 || bits == 32) {
+			if made := (*engine.Rule)(limit).Index() > 0; made && (bits == 64 || bits == 32) {
 				continue // of the other family
 			}
 			key, _ := r.Client.Prefix(bits)

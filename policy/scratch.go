@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 )
 
 // Scratch is the working memory of [Engine.Assemble] and [Engine.Decide], for one request
@@ -56,16 +57,16 @@ func (s *Scratch) reset() {
 // rule that has let the client pass.
 func (s *Scratch) note() (ok bool) {
 	for _, r := range s.badCosts {
-		r.Internal().BadCost()
+		(*engine.Rule)(r).BadCost()
 	}
 	for _, r := range s.badRates {
-		r.Internal().BadRate()
+		(*engine.Rule)(r).BadRate()
 	}
 	if s.refused != nil {
 		return false
 	}
 	for _, r := range s.unlimited {
-		r.Internal().Unlimited()
+		(*engine.Rule)(r).Unlimited()
 	}
 	return true
 }

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+
+	"github.com/fastlimit/fastlimit/internal/engine"
 )
 
 // What a scratch finds canonical as it stands is what the long way makes of it.
@@ -85,8 +87,8 @@ func TestScratchGrows(t *testing.T) {
 			t.Fatalf("%d rules applied, want %d", len(applied), len(set.Rules))
 		}
 		for i, a := range applied {
-			if a.Rule.Internal().Index() != i || a.Rule.Name() != set.Rules[i].Limit.Name {
-				t.Errorf("place %d: rule %d, %s", i, a.Rule.Internal().Index(), a.Rule.Name())
+			if (*engine.Rule)(a.Rule).Index() != i || a.Rule.Name() != set.Rules[i].Limit.Name {
+				t.Errorf("place %d: rule %d, %s", i, (*engine.Rule)(a.Rule).Index(), a.Rule.Name())
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 )
 
 // The lengths of the prefixes by which addresses are counted that no rule groups: what
@@ -29,7 +30,7 @@ func (e *Engine) ClientPrefix(r *fastlimit.Rule, addr netip.Addr) (p netip.Prefi
 	}
 	k := keyMaker{bits4: clientBits4, bits6: clientBits6}
 	if r != nil {
-		c := &e.rules[r.Internal().Index()]
+		c := &e.rules[(*engine.Rule)(r).Index()]
 		if !c.addrOnly {
 			return netip.Prefix{}, false
 		}

@@ -3,6 +3,8 @@ package policy
 import (
 	"net/netip"
 	"testing"
+
+	"github.com/fastlimit/fastlimit/internal/engine"
 )
 
 func TestUnnamedHintWarnsOnceOfEach(t *testing.T) {
@@ -45,7 +47,7 @@ func TestUnnamedRequest(t *testing.T) {
 	var s Scratch
 	r := Request{Client: netip.MustParseAddr("192.0.2.1"), Method: []byte("GET"), SkipIPRules: true}
 	e.Decide(t.Context(), &r, &s)
-	if applied := s.Applied(); len(applied) != 1 || applied[0].Rule.Internal().Index() != 2 {
+	if applied := s.Applied(); len(applied) != 1 || (*engine.Rule)(applied[0].Rule).Index() != 2 {
 		t.Errorf("applied: %+v", applied)
 	}
 	r.SkipIPRules = false

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 )
 
 // waiter is a caller that does not leave.
@@ -158,14 +159,14 @@ func TestWaitWhileOverridesChange(t *testing.T) {
 			e = next
 		}
 		ask(0, 4) // by the rule: at 0, 1, 2 and 3 s
-		tier, err := base.Internal().NewTier(fastlimit.Tier{Rate: fastlimit.Rate{N: 10, Per: time.Second}, Burst: 1})
+		tier, err := (*engine.Rule)(base).NewTier(fastlimit.Tier{Rate: fastlimit.Rate{N: 10, Per: time.Second}, Burst: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		live(LiveOverride{Rule: 0, Key: []string{"192.0.2.1"}, Tier: tier})
+		live(LiveOverride{Rule: 0, Key: []string{"192.0.2.1"}, Tier: (*fastlimit.Rule)(tier)})
 		ask(4, 4) // by the tier: at 0, 100, 200 and 300 ms
 		live(LiveOverride{Rule: 0, Key: []string{"192.0.2.1"}})
-		base.Internal().DropTier(tier)
+		(*engine.Rule)(base).DropTier(tier)
 		ask(8, 1) // not limited
 		live()
 		ask(9, 3) // behind those who wait by the rule

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -68,7 +69,7 @@ func TestBadRequestsAreCharged(t *testing.T) {
 				key = r.BytesKey([]byte("global"))
 			}
 			left, banned := r.Peek(key, 1).Remaining, false
-			if _, banned = r.Internal().Banned(key); banned != (units > 0) || units == 0 && left != 3 {
+			if _, banned = (*engine.Rule)(r).Banned(engine.Key(key)); banned != (units > 0) || units == 0 && left != 3 {
 				t.Errorf("banned: %v, %d left", banned, left)
 			}
 			admitted := uint64(0)

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/decide"
 )
@@ -34,7 +35,7 @@ func TestNetworksWithOverridesInTheKernel(t *testing.T) {
 		for range 20 {
 			rule.Take(t.Context(), key, 1)
 		}
-		if _, banned := rule.Internal().Banned(key); !banned {
+		if _, banned := (*engine.Rule)(rule).Banned(engine.Key(key)); !banned {
 			t.Fatal("the network is not banned")
 		}
 		ask(dialFrom(t, attacker, s.addr))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/breakdown"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"github.com/fastlimit/fastlimit/internal/safetext"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/admin"
@@ -106,7 +107,7 @@ func describeTalker(t *toptalkers.Talker, l *fastlimit.Limiter, e *policy.Engine
 	limit := rule
 	if own, key, unlimited, ok := e.TalkerLimit(rule, []byte(t.Name)); ok {
 		limit, c.Override = own, unlimited || own != rule
-		if left, banned := rule.Internal().Banned(key); banned {
+		if left, banned := (*engine.Rule)(rule).Banned(engine.Key(key)); banned {
 			c.Banned, c.BannedBy = left.Seconds(), "rule"
 		}
 	}
@@ -116,7 +117,7 @@ func describeTalker(t *toptalkers.Talker, l *fastlimit.Limiter, e *policy.Engine
 		share := t.Rate / most
 		c.Limit, c.Share = &most, &share
 	}
-	if p, _, ok := rule.Internal().TalkerKey([]byte(t.Name)); ok && p.IsValid() {
+	if p, _, ok := (*engine.Rule)(rule).TalkerKey([]byte(t.Name)); ok && p.IsValid() {
 		if _, until, banned := e.Bans().Around(p, now); banned {
 			c.Banned, c.BannedBy = max(c.Banned, until.Sub(now).Seconds()), "operator"
 		}

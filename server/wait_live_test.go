@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -32,11 +33,12 @@ func TestWaitWhileSnapshotsChange(t *testing.T) {
 				return
 			default:
 			}
-			tier, err := base.Internal().NewTier(fastlimit.Tier{Rate: fastlimit.Rate{N: 20, Per: time.Second}, Burst: 1, Clients: 4})
+			made, err := (*engine.Rule)(base).NewTier(fastlimit.Tier{Rate: fastlimit.Rate{N: 20, Per: time.Second}, Burst: 1, Clients: 4})
 			if err != nil {
 				t.Error(err)
 				return
 			}
+			tier := (*fastlimit.Rule)(made)
 			live := []policy.LiveOverride{{Key: []string{"127.0.0.1"}, Tier: tier}, {Key: []string{"127.0.0.2"}, Tier: tier}, {Key: []string{"127.0.0.3"}}}
 			e, err := s.config().Engine.WithLive(&set, live[i%3:])
 			if err != nil {
@@ -45,7 +47,7 @@ func TestWaitWhileSnapshotsChange(t *testing.T) {
 			}
 			s.SetEngine(e, []*fastlimit.Rule{tier})
 			if old != nil {
-				base.Internal().DropTier(old)
+				(*engine.Rule)(base).DropTier((*engine.Rule)(old))
 			}
 			old = tier
 			time.Sleep(time.Millisecond)

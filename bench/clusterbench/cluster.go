@@ -17,6 +17,7 @@ import (
 	"github.com/fastlimit/fastlimit/bench/defaults"
 	"github.com/fastlimit/fastlimit/bench/report"
 	"github.com/fastlimit/fastlimit/bench/workload"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"github.com/fastlimit/fastlimit/sketch"
 	"github.com/fastlimit/fastlimit/sync/delta"
 )
@@ -150,10 +151,10 @@ func newPair(o Options, keys int64) (*pair, error) {
 		if err != nil {
 			return nil, err
 		}
-		var rule delta.Rule = listener{lim.Rules()[0].Internal(), p.charged}
+		var rule delta.Rule = listener{(*engine.Rule)(lim.Rules()[0]), p.charged}
 		if p.from == nil {
 			p.limiter, p.rule = lim, lim.Rules()[0]
-			rule = p.rule.Internal()
+			rule = (*engine.Rule)(p.rule)
 		}
 		state, err := delta.New(delta.Config{Cluster: "bench", Node: name, Incarnation: 1, MaxBytes: o.MaxBytes, Rules: []delta.Rule{rule}})
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 )
 
 // What is measured is what it is called: clients with an override have it, others do not,
@@ -19,7 +20,7 @@ func TestRun(t *testing.T) {
 		for i := range o.Clients {
 			s.becomes(i)
 			v := s.engine.Decide(t.Context(), &s.request, &s.scratch)
-			if own := v.Rule != nil && v.Rule.Internal().TierIndex() >= 0; !v.Decision.Allowed || own != (i < o.Overrides) || own && v.Decision.Stage != fastlimit.StageExact {
+			if own := v.Rule != nil && (*engine.Rule)(v.Rule).TierIndex() >= 0; !v.Decision.Allowed || own != (i < o.Overrides) || own && v.Decision.Stage != fastlimit.StageExact {
 				t.Fatalf("by header %t, client %d: %+v of tier %t", byHeader, i, v.Decision, own)
 			}
 		}

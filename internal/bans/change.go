@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"github.com/fastlimit/fastlimit/internal/keytext"
 	"github.com/fastlimit/fastlimit/internal/operator"
 	"github.com/fastlimit/fastlimit/internal/safetext"
@@ -175,7 +176,7 @@ func (u *unban) rule(r *fastlimit.Rule, written []string) error {
 // ofRule ends the bans of a rule that are meant, and reports whether there were any.
 func (u *unban) ofRule(r *fastlimit.Rule, meant func(*fastlimit.Ban) bool) (any bool) {
 	for b := range r.Bans() {
-		if meant(&b) && r.Internal().UnbanDigest(b.Digest) {
+		if meant(&b) && (*engine.Rule)(r).UnbanDigest(b.Digest) {
 			p, _ := b.Prefix() // the invalid one if the key is none
 			shown := u.shown(&b)
 			u.name(&shown)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -106,8 +107,8 @@ func TestBansOfRules(t *testing.T) {
 			t.Errorf("the kernel forgets %s", got)
 		}
 		r := w.on.Load().limiter.Rules()[1]
-		told := fastlimit.Ban{Digest: r.AddrKey(netip.MustParseAddr("198.51.100.1")).Digest(), Name: "4\xc6\x33\x64\x00", Left: 45 * time.Second, Times: 3}
-		if !r.Internal().BanFor(&told) {
+		told := engine.Ban{Digest: r.AddrKey(netip.MustParseAddr("198.51.100.1")).Digest(), Name: "4\xc6\x33\x64\x00", Left: 45 * time.Second, Times: 3}
+		if !(*engine.Rule)(r).BanFor(&told) {
 			t.Error("a ban of another node has no room")
 		}
 		wants("told", "wide", 9, 2, "198.51.100.0/24 wide node 45 3 false", all[3])

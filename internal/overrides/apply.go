@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"github.com/fastlimit/fastlimit/internal/operator"
 	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/policy"
@@ -71,7 +72,7 @@ func (p *tierPool) place(e *entry, base *fastlimit.Rule) error {
 // for them, for no more than are needed.
 func (p *tierPool) make(base *fastlimit.Rule, limit fastlimit.Tier, clients, need int) (*room, error) {
 	limit.Clients = clients
-	bytes, err := base.Internal().LiveTierBytes(limit)
+	bytes, err := (*engine.Rule)(base).LiveTierBytes(limit)
 	if err != nil {
 		return nil, err
 	}
@@ -81,12 +82,12 @@ func (p *tierPool) make(base *fastlimit.Rule, limit fastlimit.Tier, clients, nee
 		}
 		return nil, p.full()
 	}
-	t, err := base.Internal().NewTier(limit)
+	t, err := (*engine.Rule)(base).NewTier(limit)
 	if err != nil {
 		return nil, err
 	}
 	limit.Clients = 0
-	r := &room{tier: t, base: base, limit: limit, clients: clients, bytes: bytes}
+	r := &room{tier: (*fastlimit.Rule)(t), base: base, limit: limit, clients: clients, bytes: bytes}
 	p.rooms = append(p.rooms, r)
 	p.bytes += bytes
 	return r, nil
@@ -127,7 +128,7 @@ func (p *tierPool) sweep() {
 			left = append(left, r)
 			continue
 		}
-		r.base.Internal().DropTier(r.tier)
+		(*engine.Rule)(r.base).DropTier((*engine.Rule)(r.tier))
 		p.bytes -= r.bytes
 	}
 	clear(p.rooms[len(left):])

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket/registry"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"github.com/fastlimit/fastlimit/internal/keytext"
 	"github.com/fastlimit/fastlimit/internal/operator"
 	"github.com/fastlimit/fastlimit/internal/safetext"
@@ -187,7 +188,7 @@ func (s *Set) wanted(c *change, by string) (*entry, error) {
 		return nil, operator.Refuse(http.StatusUnprocessableEntity, "key: too long; want at most about %d bytes", registry.MaxName)
 	}
 	if !e.free {
-		if _, err := on.limiter.Rules()[i].Internal().LiveTierBytes(e.limit); err != nil {
+		if _, err := (*engine.Rule)(on.limiter.Rules()[i]).LiveTierBytes(e.limit); err != nil {
 			return nil, on.unfit(i, err)
 		}
 	}

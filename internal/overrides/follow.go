@@ -2,6 +2,7 @@ package overrides
 
 import (
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -79,15 +80,15 @@ func (p *tierPool) move(r *room, on *rules) *room {
 	}
 	base, limit := on.limiter.Rules()[i], r.limit
 	limit.Clients = r.clients
-	bytes, err := base.Internal().LiveTierBytes(limit)
+	bytes, err := (*engine.Rule)(base).LiveTierBytes(limit)
 	if err != nil || p.bytes+bytes > p.most {
 		return nil
 	}
-	t, err := base.Internal().ContinueTier(r.tier, limit)
+	t, err := (*engine.Rule)(base).ContinueTier((*engine.Rule)(r.tier), limit)
 	if err != nil {
 		return nil
 	}
-	next := &room{tier: t, base: base, limit: r.limit, clients: r.clients, bytes: bytes}
+	next := &room{tier: (*fastlimit.Rule)(t), base: base, limit: r.limit, clients: r.clients, bytes: bytes}
 	p.rooms = append(p.rooms, next)
 	p.bytes += bytes
 	return next

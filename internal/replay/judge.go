@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -158,7 +159,7 @@ func (j *judge) record(ctx context.Context, r *record) error {
 // account tells the oracle about a request to which a rule applied. The key's text is
 // made only for clients that are denied, since only those are reported.
 func (j *judge) account(applied fastlimit.Charge, v policy.Verdict) {
-	b := &j.rules[applied.Rule.Internal().Index()]
+	b := &j.rules[(*engine.Rule)(applied.Rule).Index()]
 	if b.clients == nil { // a shadow rule, whose denials nobody notices
 		return
 	}
@@ -170,7 +171,7 @@ func (j *judge) account(applied fastlimit.Charge, v policy.Verdict) {
 	outcome := admitted
 	switch {
 	case v.Decision.Allowed:
-	case v.Rule.Internal().Base() == b.rule:
+	case (*engine.Rule)(v.Rule).Base() == (*engine.Rule)(b.rule):
 		outcome = deniedHere
 		if a.key.Text == "" {
 			a.key = j.engine.KeyText(b.rule, &j.rebuilt.request)
@@ -190,7 +191,7 @@ func (j *judge) account(applied fastlimit.Charge, v policy.Verdict) {
 // limit is that of a client who is charged to the rule or to a tier of it. A client
 // always has the same.
 func (b *ruleBook) limit(charged *fastlimit.Rule) *exact {
-	if i := charged.Internal().TierIndex(); i >= 0 {
+	if i := (*engine.Rule)(charged).TierIndex(); i >= 0 {
 		return &b.tiers[i]
 	}
 	return &b.exact

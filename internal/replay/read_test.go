@@ -10,7 +10,7 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-func engine(t *testing.T, s policy.Settings) *policy.Engine {
+func policyOf(t *testing.T, s policy.Settings) *policy.Engine {
 	t.Helper()
 	lim, err := fastlimit.New(fastlimit.Config{Rules: s.Limits(), Memory: 4 << 20})
 	if err != nil {
@@ -35,7 +35,7 @@ what is this?
 		rule("agent", "1/s", 1, policy.KeyPart{Kind: policy.KeyHeader, Name: "User-Agent"}),
 		rule("path", "1/s", 1, policy.KeyPart{Kind: policy.KeyPath}),
 	}}
-	e := engine(t, s)
+	e := policyOf(t, s)
 	var got []string
 	reading, err := Read(t.Context(), []Log{{Name: "a.log", Reader: strings.NewReader(log)}}, e, s.Rules, ReadConfig{}, func(at int64, r *policy.Request) error {
 		got = append(got, fmt.Sprintf("%d %v %s %s %q", at, r.Client, r.Method, r.Path, r.Fields.Header("User-Agent")))

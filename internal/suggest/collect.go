@@ -8,6 +8,7 @@ import (
 	"net/netip"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"github.com/fastlimit/fastlimit/internal/keytext"
 	"github.com/fastlimit/fastlimit/policy"
 )
@@ -54,7 +55,7 @@ func (c *collector) request(at int64, r *policy.Request) error {
 	c.peak.add(at, r)
 	c.fractions = c.fractions || at%second != 0
 	for _, charge := range c.engine.Applying(r, &c.scratch) {
-		t := c.tables[charge.Rule.Internal().Index()]
+		t := c.tables[(*engine.Rule)(charge.Rule).Index()]
 		t.requests++
 		c.key = t.appendKey(c.key[:0], r)
 		a := t.clients[string(c.key)]

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket/memstore"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/sketch"
 )
@@ -209,7 +210,7 @@ func (s *sim) boot(i int) {
 		s.t.Fatal(err)
 	}
 	n.rule, _ = n.limiter.Rule("per-ip")
-	c := Config{Cluster: "sim", Node: n.name, Incarnation: n.incarnation, Rules: []Rule{chargeSpy{n.rule.Internal(), n}}, MaxNodes: s.simConfig.nodes}
+	c := Config{Cluster: "sim", Node: n.name, Incarnation: n.incarnation, Rules: []Rule{chargeSpy{(*engine.Rule)(n.rule), n}}, MaxNodes: s.simConfig.nodes}
 	if s.small {
 		c.PacketSize, c.MaxBytes = minPacketSize, 3*minPacketSize
 	}

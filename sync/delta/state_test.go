@@ -6,9 +6,10 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 )
 
-var _ Rule = new(fastlimit.Rule).Internal()
+var _ Rule = (*engine.Rule)(new(fastlimit.Rule))
 
 func reasonOf(r *Rejected) Reason {
 	if r == nil {

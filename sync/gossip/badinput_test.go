@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"github.com/fastlimit/fastlimit/sync/delta"
 )
 
@@ -59,7 +60,7 @@ func newSender(t testing.TB, cluster, name string, incarnation uint64) *sender {
 	t.Helper()
 	lim := newLimiter(t, "test", testSecret, 1)
 	rule, _ := lim.Rule("r")
-	s, err := delta.New(delta.Config{Cluster: cluster, Node: name, Incarnation: incarnation, Rules: []delta.Rule{rule.Internal()}})
+	s, err := delta.New(delta.Config{Cluster: cluster, Node: name, Incarnation: incarnation, Rules: []delta.Rule{(*engine.Rule)(rule)}})
 	if err != nil {
 		t.Fatal(err)
 	}

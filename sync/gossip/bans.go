@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"github.com/fastlimit/fastlimit/sketch"
 	"github.com/fastlimit/fastlimit/sync/delta"
 )
@@ -13,7 +14,7 @@ import (
 // [fastlimit.Config.OnBan], and does not wait. Bans of shadow rules are not told.
 func (c *Cluster) Banned(b fastlimit.Ban) {
 	if b.Rule.Config().Mode == fastlimit.Enforce {
-		c.counts.state.Banned(b.Rule.Internal().Identity(), delta.Ban{Digest: b.Digest, Name: b.Name, Left: b.Left, Times: b.Times}, c.counts.now())
+		c.counts.state.Banned((*engine.Rule)(b.Rule).Identity(), delta.Ban{Digest: b.Digest, Name: b.Name, Left: b.Left, Times: b.Times}, c.counts.now())
 	}
 }
 
@@ -26,7 +27,7 @@ func (c *Cluster) Unbanned(b fastlimit.Ban) {
 	if b.Rule.Config().Mode != fastlimit.Enforce {
 		own = 0
 	}
-	c.counts.state.Unbanned(b.Rule.Internal().Identity(), b.Digest, own, c.counts.now())
+	c.counts.state.Unbanned((*engine.Rule)(b.Rule).Identity(), b.Digest, own, c.counts.now())
 }
 
 // banner is a rule as delta sees it.
@@ -38,7 +39,7 @@ type banner struct {
 var _ delta.Banner = banner{}
 
 // Identity implements delta.Banner.
-func (r banner) Identity() uint64 { return r.Internal().Identity() }
+func (r banner) Identity() uint64 { return (*engine.Rule)(r.Rule).Identity() }
 
 // Running implements delta.Banner. Bans of shadow rules are not told.
 func (r banner) Running() iter.Seq[delta.Ban] {
@@ -59,11 +60,11 @@ func (r banner) Running() iter.Seq[delta.Ban] {
 func (r banner) BanFor(x delta.Ban) (granted, runs time.Duration) {
 	c := r.Config()
 	granted = min(x.Left, c.Ban.Max)
-	b := fastlimit.Ban{Rule: r.Rule, Name: x.Name, Digest: x.Digest, Left: granted, Times: x.Times}
-	if p, ok := b.Prefix(); ok && r.AddrKey(p.Addr()).Digest() != b.Digest {
+	b := engine.Ban{Name: x.Name, Digest: x.Digest, Left: granted, Times: x.Times}
+	if p, ok := (*engine.Rule)(r.Rule).TalkerPrefix([]byte(x.Name)); ok && r.AddrKey(p.Addr()).Digest() != x.Digest {
 		return 0, 0
 	}
-	if c.Mode != fastlimit.Enforce || !r.Rule.Internal().BanFor(&b) {
+	if c.Mode != fastlimit.Enforce || !(*engine.Rule)(r.Rule).BanFor(&b) {
 		return 0, 0
 	}
 	return granted, b.Left
@@ -71,9 +72,9 @@ func (r banner) BanFor(x delta.Ban) (granted, runs time.Duration) {
 
 // EndBan implements delta.Banner.
 func (r banner) EndBan(d sketch.Digest) (ended bool) {
-	was, banned := r.Internal().UnbanFor(d)
+	was, banned := (*engine.Rule)(r.Rule).UnbanFor(d)
 	if banned && r.ended != nil {
-		r.ended(was)
+		r.ended(fastlimit.Ban{Rule: r.Rule, Key: was.Key, Name: was.Name, Digest: d, Left: was.Left, Own: was.Own, Times: was.Times})
 	}
 	return banned
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"github.com/fastlimit/fastlimit/sketch"
 	"github.com/fastlimit/fastlimit/sync/delta"
 	"github.com/hashicorp/memberlist"
@@ -26,7 +27,7 @@ func banning(t *testing.T, change func(*Config), rule func(*fastlimit.RuleConfig
 }
 
 func (n *testNode) banned(addr string) time.Duration {
-	left, _ := n.rule.Internal().Banned(n.rule.AddrKey(netip.MustParseAddr(addr)))
+	left, _ := (*engine.Rule)(n.rule).Banned((*engine.Rule)(n.rule).AddrKey(netip.MustParseAddr(addr)))
 	return left
 }
 
@@ -124,7 +125,7 @@ func TestBanUnderAnotherName(t *testing.T) {
 	if got := ban("4\xc0\x00\x02\x08", key.Digest()); got != 0 {
 		t.Errorf("banned for %v under the address of another", got)
 	}
-	if _, ok := r.Internal().Banned(key); ok {
+	if _, ok := (*engine.Rule)(r).Banned(engine.Key(key)); ok {
 		t.Error("banned")
 	}
 	if got := ban("4\xc0\x00\x02\x07", key.Digest()); got != time.Minute {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"github.com/fastlimit/fastlimit/sync/delta"
 	"github.com/fastlimit/fastlimit/toptalkers"
 )
@@ -35,7 +36,7 @@ func newCounts(c *Config, incarnation uint64, lim *fastlimit.Limiter) (*counts, 
 // exchanged are the rules whose counts and bans are.
 func exchanged(lim *fastlimit.Limiter, ended func(fastlimit.Ban)) (rules []delta.Rule, banners []delta.Banner) {
 	for _, r := range lim.Rules() {
-		rules = append(rules, r.Internal())
+		rules = append(rules, (*engine.Rule)(r))
 		if rc := r.Config(); rc.Ban.Enabled() {
 			banners = append(banners, banner{r, ended})
 		}

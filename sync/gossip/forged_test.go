@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"github.com/fastlimit/fastlimit/sync/delta"
 )
 
@@ -33,9 +33,9 @@ func TestForgedBans(t *testing.T) {
 	}
 	forger.TellBans(0)
 	for range 5 { // its serials are above those of a
-		forger.Banned(a.rule.Internal().Identity(), digest(another), time.Second)
+		forger.Banned((*engine.Rule)(a.rule).Identity(), digest(another), time.Second)
 	}
-	forger.Unbanned(a.rule.Internal().Identity(), digest(client).Digest, time.Hour, time.Second)
+	forger.Unbanned((*engine.Rule)(a.rule).Identity(), digest(client).Digest, time.Hour, time.Second)
 	told := uint64(0)
 	for now := time.Second; now < 34*365*24*time.Hour; now *= 30 { // as of now, and of times to come
 		for _, p := range forger.TellBans(now) {
@@ -61,15 +61,15 @@ func TestToldBansForgiveNothing(t *testing.T) {
 	key := n.rule.AddrKey(netip.MustParseAddr("192.0.2.7"))
 	for n.rule.Allow(key) {
 	}
-	told := fastlimit.Ban{Digest: key.Digest(), Left: time.Minute, Times: 1}
+	told := engine.Ban{Digest: key.Digest(), Left: time.Minute, Times: 1}
 	for range 2 { // the second and the third denial
 		if left := n.banned("192.0.2.7"); left > 0 {
 			t.Fatalf("banned for %v", left)
 		}
-		if !n.rule.Internal().BanFor(&told) {
+		if !(*engine.Rule)(n.rule).BanFor(&told) {
 			t.Fatal("not banned")
 		}
-		if _, ended := n.rule.Internal().UnbanFor(told.Digest); !ended {
+		if _, ended := (*engine.Rule)(n.rule).UnbanFor(told.Digest); !ended {
 			t.Fatal("not ended")
 		}
 		n.rule.Allow(key)

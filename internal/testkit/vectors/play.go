@@ -7,6 +7,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"github.com/fastlimit/fastlimit/limit"
 )
 
@@ -129,7 +130,7 @@ func (w *world) play() {
 		r, k := w.limit(c.Who)
 		switch {
 		case r == nil:
-			if d := w.rule.Internal().Unlimited(); !d.Allowed || !c.Allowed {
+			if d := (*engine.Rule)(w.rule).Unlimited(); !d.Allowed || !c.Allowed {
 				w.t.Errorf("call %d: %+v of one without limit", i, d)
 			}
 		case c.Do == Wait:

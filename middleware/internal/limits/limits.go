@@ -14,6 +14,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/policy"
 )
@@ -78,9 +79,10 @@ func New[R any, L ~struct {
 		if l.Rule == nil {
 			return fail("no Rule in Limits[%d]: get one with Limiter.Rule", i)
 		}
-		s.limiter = cmp.Or(s.limiter, l.Rule.Internal().Limiter())
+		of := (*fastlimit.Limiter)((*engine.Rule)(l.Rule).Limiter())
+		s.limiter = cmp.Or(s.limiter, of)
 		switch {
-		case l.Rule.Internal().Limiter() != s.limiter:
+		case of != s.limiter:
 			return fail("rule %q in Limits[%d] is of another Limiter: what one rule took could not be given back; use rules of one", l.Rule.Name(), i)
 		case seen[l.Rule]:
 			return fail("rule %q in Limits[%d] stands there twice: name it once", l.Rule.Name(), i)

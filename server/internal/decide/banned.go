@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 )
 
@@ -50,7 +51,7 @@ func (s *Service) StillBanned(b Banned) (ok bool) {
 	if p, _ := s.Snapshot().engine.ClientPrefix(b.Rule, b.Client); p != b.Prefix {
 		return false
 	}
-	_, ok = b.Rule.Internal().Banned(b.Rule.AddrKey(b.Client))
+	_, ok = (*engine.Rule)(b.Rule).Banned((*engine.Rule)(b.Rule).AddrKey(b.Client))
 	return ok
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"github.com/fastlimit/fastlimit/internal/strictjson"
 	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/policy"
@@ -130,7 +131,7 @@ func (s *Snapshot) parseQuestion(r *decideRequest) (question, error) {
 			return question{}, err
 		}
 	}
-	if q.cost > limit.Internal().MaxCost() && !unlimited {
+	if q.cost > (*engine.Rule)(limit).MaxCost() && !unlimited {
 		config := limit.Config()
 		cost := config.FormatCost(q.cost)
 		if q.cost == math.MaxUint64 { // which only stands for it
@@ -142,7 +143,7 @@ func (s *Snapshot) parseQuestion(r *decideRequest) (question, error) {
 }
 
 func parseCost(rule *fastlimit.Rule, cost string) (uint64, error) {
-	n, ok := policy.ParseCost([]byte(cost), rule.Internal().CostScale())
+	n, ok := policy.ParseCost([]byte(cost), (*engine.Rule)(rule).CostScale())
 	switch {
 	case ok:
 		return n, nil
@@ -150,7 +151,7 @@ func parseCost(rule *fastlimit.Rule, cost string) (uint64, error) {
 		return 0, errors.New(`cost 0: want at least 1; to ask without taking, send "peek": true`)
 	case strings.Trim(cost, "0123456789") == "": // of too many digits for a word
 		return math.MaxUint64, nil
-	case rule.Internal().CostScale() > 1:
+	case (*engine.Rule)(rule).CostScale() > 1:
 		return 0, fmt.Errorf("cost %s: want a number of units with up to three decimals", text.Printable(cost))
 	}
 	return 0, fmt.Errorf("cost %s: want a whole number of units, or give the rule fractions in cost_from", text.Printable(cost))
@@ -164,7 +165,7 @@ func (q *question) answer(ctx context.Context) decideResult {
 	case q.unlimited && q.peek:
 		d = fastlimit.Decision{Outcome: limit.Outcome{Allowed: true, Stage: fastlimit.StageList}, Remaining: fastlimit.RemainingUnknown}
 	case q.unlimited:
-		d = q.rule.Internal().Unlimited()
+		d = (*engine.Rule)(q.rule).Unlimited()
 	case q.peek:
 		d = q.rule.Peek(q.key, q.cost)
 	default:

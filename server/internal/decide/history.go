@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 )
 
 // RuleStats is what the rules of one name and mode have counted, and the state
@@ -34,20 +35,14 @@ type ruleID struct{ name, mode string }
 
 type retiredRule struct {
 	id       ruleID
-	counters counters
+	counters engine.Counters
 	rule     *fastlimit.Rule // by which requests may wait; nil: nobody does
 	seconds  int             // since the swap
 }
 
-// counters are what a rule counts, without its state.
-type counters interface {
-	Of(*fastlimit.Rule) bool
-	Stats() fastlimit.RuleStats
-}
-
 func retire(r *fastlimit.Rule) retiredRule {
 	config := r.Config()
-	old := retiredRule{id: ruleID{r.Name(), config.Mode.String()}, counters: r.Internal().Counters()}
+	old := retiredRule{id: ruleID{r.Name(), config.Mode.String()}, counters: (*engine.Rule)(r).Counters()}
 	if config.MaxWait > 0 {
 		old.rule = r
 	}
@@ -59,7 +54,7 @@ func (r *retiredRule) letGo() {
 	if r.rule == nil || r.rule.Stats().Waits.Waiting > 0 {
 		return
 	}
-	r.counters, r.rule = r.rule.Internal().Counters(), nil
+	r.counters, r.rule = (*engine.Rule)(r.rule).Counters(), nil
 }
 
 // counts are those of now.
@@ -88,13 +83,15 @@ func (h *ruleHistory) swap(next []*fastlimit.Rule, store func()) {
 		}
 	}
 	// One that came back counts by itself again.
-	h.retired = slices.DeleteFunc(h.retired, func(r retiredRule) bool { return slices.ContainsFunc(next, r.counters.Of) })
+	h.retired = slices.DeleteFunc(h.retired, func(r retiredRule) bool {
+		return slices.ContainsFunc(next, func(n *fastlimit.Rule) bool { return r.counters.Of((*engine.Rule)(n)) })
+	})
 	h.inUse = next
 }
 
 // continued reports whether one of the rules counts on where r does.
 func continued(r *fastlimit.Rule, rules []*fastlimit.Rule) bool {
-	return slices.ContainsFunc(rules, func(n *fastlimit.Rule) bool { return n.Internal().Continues(r) })
+	return slices.ContainsFunc(rules, func(n *fastlimit.Rule) bool { return (*engine.Rule)(n).Continues((*engine.Rule)(r)) })
 }
 
 // endSecond drops the rules that no request can still be using.
@@ -170,11 +167,11 @@ func (s *Service) StopWaiting() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, r := range h.inUse {
-		r.Internal().Limiter().StopWaiting()
+		(*engine.Rule)(r).Limiter().StopWaiting()
 	}
 	for _, r := range h.retired {
 		if r.rule != nil {
-			r.rule.Internal().Limiter().StopWaiting()
+			(*engine.Rule)(r.rule).Limiter().StopWaiting()
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"weak"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/engine"
 )
 
 // A rule that another limiter has taken over counts once.
@@ -32,7 +33,7 @@ func TestAdoptedRulesCountOnce(t *testing.T) {
 	for range keepRetired + 2 {
 		h.endSecond()
 	}
-	if len(h.retired) != 0 || len(h.past) != 0 || !next.Rules()[0].Internal().Continues(r) {
+	if len(h.retired) != 0 || len(h.past) != 0 || !(*engine.Rule)(next.Rules()[0]).Continues((*engine.Rule)(r)) {
 		t.Errorf("%d retired, %d past: the rule goes on by itself", len(h.retired), len(h.past))
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 )
@@ -55,11 +56,11 @@ func newAlive(t *testing.T) *alive {
 
 func (a *alive) tier(burst uint64) *fastlimit.Rule {
 	a.Helper()
-	t, err := a.base.Internal().NewTier(fastlimit.Tier{Burst: burst, Clients: 1})
+	t, err := (*engine.Rule)(a.base).NewTier(fastlimit.Tier{Burst: burst, Clients: 1})
 	if err != nil {
 		a.Fatal(err)
 	}
-	return t
+	return (*fastlimit.Rule)(t)
 }
 
 // swap has these clients limited by these tiers from now on, by nothing else live.
@@ -121,25 +122,25 @@ func TestAnswersOfLiveTiers(t *testing.T) {
 	}
 	first := a.Snapshot()
 	rendered := &first.live[0][0].on[0] // of five
-	a.base.Internal().DropTier(one)
+	(*engine.Rule)(a.base).DropTier((*engine.Rule)(one))
 	six := a.tier(6)
 	a.swap(map[string]*fastlimit.Rule{"192.0.2.5": five, "192.0.2.6": six})
 	a.wants("at once in place of the one that was dropped", a.ask("192.0.2.6"), 200, 6)
 	a.swap(map[string]*fastlimit.Rule{"192.0.2.5": five})
-	a.base.Internal().DropTier(six)
+	(*engine.Rule)(a.base).DropTier((*engine.Rule)(six))
 	if again := a.Snapshot(); &again.live[0][0].on[0] != rendered {
 		t.Error("answers that were there are rendered again")
 	}
 	a.wants("back under the rule's limit", a.ask("192.0.2.1"), 200, 2)
 	a.wants("who keeps its own", a.ask("192.0.2.5"), 429, 5)
 	seven := a.tier(7)
-	if seven.Internal().TierIndex() != one.Internal().TierIndex() {
-		t.Fatalf("index %d, want %d again", seven.Internal().TierIndex(), one.Internal().TierIndex())
+	if (*engine.Rule)(seven).TierIndex() != (*engine.Rule)(one).TierIndex() {
+		t.Fatalf("index %d, want %d again", (*engine.Rule)(seven).TierIndex(), (*engine.Rule)(one).TierIndex())
 	}
 	a.swap(map[string]*fastlimit.Rule{"192.0.2.5": five, "192.0.2.7": seven})
 	a.wants("in place of the one that was dropped", a.ask("192.0.2.7"), 200, 7)
 	a.wants("in flight, of a tier that was dropped", a.askBy(first, "192.0.2.1"), 429, 1)
-	a.base.Internal().DropTier(five)
+	(*engine.Rule)(a.base).DropTier((*engine.Rule)(five))
 	a.swap(map[string]*fastlimit.Rule{"192.0.2.7": seven}) // leaves a gap before it
 	a.wants("after a gap", a.ask("192.0.2.7"), 200, 7)
 	a.swap(nil)
@@ -182,7 +183,7 @@ func TestSwapUnderLoad(t *testing.T) {
 		most += int64(burst)
 		a.swap(map[string]*fastlimit.Rule{"192.0.2.1": tier})
 		if last != nil {
-			a.base.Internal().DropTier(last)
+			(*engine.Rule)(a.base).DropTier((*engine.Rule)(last))
 		}
 		last = tier
 	}

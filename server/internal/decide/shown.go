@@ -3,6 +3,7 @@ package decide
 import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/fastlimit/fastlimit/internal/engine"
 )
 
 // shown returns what an admitted client is shown of its limit, by the charges of its request;
@@ -31,10 +32,10 @@ func (j *requestState) shown() (*denial.Answer, fastlimit.Decision) {
 		rules++
 		d := decided
 		if c.Rule != v.Rule || d.Remaining == fastlimit.RemainingUnknown {
-			d = c.Rule.Internal().Assured(c.Key)
+			d = (*engine.Rule)(c.Rule).Assured(engine.Key(c.Key))
 		}
 		unknown = unknown || d.Remaining == fastlimit.RemainingUnknown
-		if requests := d.Remaining * int64(c.Rule.Internal().CostScale()) / int64(c.Cost); fewest < 0 || requests < fewest {
+		if requests := d.Remaining * int64((*engine.Rule)(c.Rule).CostScale()) / int64(c.Cost); fewest < 0 || requests < fewest {
 			best, fewest, told = c.Rule, requests, d
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/fastlimit/fastlimit/internal/engine"
 	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/policy"
 )
@@ -150,7 +151,7 @@ func (s *Snapshot) WithEngine(e *policy.Engine, tiers []*fastlimit.Rule) *Snapsh
 	snap := s.with(e.WithLists(s.engine.Lists()).WithBans(s.engine.Bans()))
 	snap.live = make([][]liveDenials, len(s.tiers)-1)
 	for _, t := range tiers {
-		rule, at := t.Internal().Index(), s.liveIndex(t)
+		rule, at := (*engine.Rule)(t).Index(), s.liveIndex(t)
 		for len(snap.live[rule]) <= at {
 			snap.live[rule] = append(snap.live[rule], liveDenials{})
 		}
@@ -192,8 +193,8 @@ func (s *Snapshot) with(e *policy.Engine) *Snapshot {
 // liveIndex is the place of a tier among the live ones of its rule, below 0 for one of the
 // configuration.
 func (s *Snapshot) liveIndex(tier *fastlimit.Rule) int {
-	rule := tier.Internal().Index()
-	return tier.Internal().TierIndex() - (s.tiers[rule+1] - s.tiers[rule])
+	rule := (*engine.Rule)(tier).Index()
+	return (*engine.Rule)(tier).TierIndex() - (s.tiers[rule+1] - s.tiers[rule])
 }
 
 // namedDenials are the answers of a rule at a rate that a proxy has named. They are
@@ -205,7 +206,7 @@ type namedDenials struct {
 }
 
 func (s *Snapshot) namedDenial(rule *fastlimit.Rule, listener int) *deny {
-	at := &s.named[rule.Internal().Index()*limit.MaxNamedRates+rule.Internal().NamedIndex()]
+	at := &s.named[(*engine.Rule)(rule).Index()*limit.MaxNamedRates+(*engine.Rule)(rule).NamedIndex()]
 	n := at.Load()
 	if n == nil || n.rule != rule {
 		n = &namedDenials{rule, s.renderDenials(rule)}
@@ -216,11 +217,11 @@ func (s *Snapshot) namedDenial(rule *fastlimit.Rule, listener int) *deny {
 
 // denial is the answer to those whom a rule denies on a listener.
 func (s *Snapshot) denial(rule *fastlimit.Rule, listener int) *deny {
-	row := rule.Internal().Index()
-	if rule.Internal().NamedIndex() >= 0 {
+	row := (*engine.Rule)(rule).Index()
+	if (*engine.Rule)(rule).NamedIndex() >= 0 {
 		return s.namedDenial(rule, listener)
 	}
-	if tier := rule.Internal().TierIndex(); tier >= 0 {
+	if tier := (*engine.Rule)(rule).TierIndex(); tier >= 0 {
 		if i := s.liveIndex(rule); i >= 0 {
 			return &s.live[row][i].on[listener]
 		}

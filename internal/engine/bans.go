@@ -1,0 +1,177 @@
+package engine
+
+import (
+	"iter"
+	"net/netip"
+	"time"
+
+	"github.com/fastlimit/fastlimit/ban"
+	"github.com/fastlimit/fastlimit/internal/exact"
+	"github.com/fastlimit/fastlimit/limit"
+	"github.com/fastlimit/fastlimit/sketch"
+)
+
+// Ban is a ban of one client by one rule.
+type Ban struct {
+	// Rule is the rule whose buckets denied the client. Of one in shadow mode the ban
+	// changes nothing. It is never a tier, nor of [Rule.AtRate].
+	Rule *Rule
+	// Key is the client as text, as [Rule.AppendKey] writes it, and Name what it is
+	// written from: other nodes understand that. A long one is cut.
+	Key, Name string
+	// Digest is the client as the rule knows it: see [Key.Digest].
+	Digest sketch.Digest
+	// Left is how long the ban lasts yet.
+	Left time.Duration
+	// Own is how long it lasts by the rule's own denials: shorter, and maybe 0, if another
+	// node has told of a longer one.
+	Own time.Duration
+	// Times is how many bans the client has had as far as they are remembered, this one
+	// included.
+	Times int
+}
+
+// Bans is fastlimit.Rule.Bans.
+func (r *Rule) Bans() iter.Seq[Ban] {
+	r.checkMade()
+	return func(yield func(Ban) bool) {
+		if r.bans == nil {
+			return
+		}
+		for b := range r.bans.All(r.time()) {
+			if !yield(r.banOf(&b)) {
+				return
+			}
+		}
+	}
+}
+
+// Unban is fastlimit.Rule.Unban.
+func (r *Rule) Unban(key Key) bool {
+	r.check(key)
+	return r.unban(key.digest())
+}
+
+func (r *Rule) unban(d sketch.Digest) bool {
+	r.checkMade()
+	if r.bans == nil {
+		return false
+	}
+	b, banned := r.bans.Lift(d, r.time())
+	if on := r.limiter.onUnban; banned && on != nil {
+		on(r.banOf(&b))
+	}
+	return banned
+}
+
+func (r *Rule) banOf(b *ban.Ban) Ban {
+	return Ban{Rule: r.owner(), Key: r.talkerName([]byte(b.Name)), Name: b.Name, Digest: b.Digest, Left: b.Left, Own: b.Own, Times: b.Times}
+}
+
+// banned denies a request whose client is banned, by reading alone.
+func (r *Rule) banned(d sketch.Digest, now time.Duration) (v limit.Decision, banned bool) {
+	if r.bans == nil || r.bans.Quiet(now) {
+		return limit.Decision{}, false
+	}
+	end, ok := r.bans.Banned(d, now)
+	if !ok {
+		return limit.Decision{}, false
+	}
+	// A reading that another one has overtaken does not convict; see clock.Clock.
+	late := r.buckets.Clock.Late(now)
+	if late >= end {
+		return limit.Decision{}, false
+	}
+	return banDecision(end - late), true
+}
+
+func banDecision(left time.Duration) limit.Decision {
+	return limit.Decision{Outcome: limit.Outcome{Stage: limit.StageBan}, RetryAfter: left}
+}
+
+// checkBan denies whom the table of bans knows.
+func (r *Rule) checkBan(key Key, n uint64, now time.Duration, at stripe) (v limit.Decision, denied bool) {
+	if v, denied = r.banned(key.digest(), now); denied {
+		r.recordDenial(key.digest(), n, limit.StageBan, at)
+	}
+	return v, denied
+}
+
+// convictExact is convict for a denial by the exact tier: not for one by the failure policy,
+// nor of a request that has hung up before its bucket was asked.
+func (r *Rule) convictExact(key Key, v limit.Decision, now time.Duration) limit.Decision {
+	if v.Stage == limit.StageFallback || v == exact.Abandoned() {
+		return v
+	}
+	return r.convict(key, v, now)
+}
+
+// convict counts the denial v of a request that was read at now towards a ban. If it
+// begins one, or one has begun meanwhile, that decides instead.
+func (r *Rule) convict(key Key, v limit.Decision, now time.Duration) limit.Decision {
+	if !r.bans.Deny(&r.config.Ban, key.digest(), now) {
+		return v
+	}
+	return r.beginBan(key, v, now)
+}
+
+// beginBan begins a ban that is due, as of the latest reading known. It is on the slow path,
+// and the only one that keeps the text of a key.
+func (r *Rule) beginBan(key Key, v limit.Decision, now time.Duration) limit.Decision {
+	var name [ban.NameBytes]byte
+	b, running, begun := r.bans.Begin(&r.config.Ban, key.digest(), r.buckets.Clock.Late(now), r.appendTalkerName(name[:0], key))
+	if !running {
+		return v
+	}
+	if begun {
+		r.owner().tellBan(&b, r.buckets.Clock.Late(now))
+	}
+	if on := r.limiter.onBan; begun && on != nil {
+		on(r.banOf(&b))
+	}
+	return banDecision(b.Left)
+}
+
+// setBans gives the rule its table of bans, that of old if it can go on with it.
+func (r *Rule) setBans(rp *limit.RulePlan, old *Rule) {
+	p := &r.config.Ban
+	if r.direct = r.buckets.Plain && !p.Enabled(); !p.Enabled() {
+		return
+	}
+	if old != nil && old.keepsBans(r) && old.plan().Bans == rp.Bans && old.config.Ban.Within == p.Within && old.config.Ban.Max <= p.Max {
+		r.bans = old.bans
+		return
+	}
+	r.bans = ban.New(rp.Bans, p.Within)
+}
+
+// keepsBans reports whether the bans of r stay when next goes on with it. Not those that it
+// counted in shadow: nobody has told those clients to slow down.
+func (r *Rule) keepsBans(next *Rule) bool { return r.bans != nil && (r.enforced || !next.enforced) }
+
+// takeOverBans enters what the table of old knows in a new one. Bans that begin later are told
+// by beginBan.
+func (r *Rule) takeOverBans(old *Rule) {
+	if r.bans == nil || !old.keepsBans(r) {
+		return
+	}
+	now := r.time()
+	r.bans.Adopt(old.bans, &r.config.Ban, now, now)
+	r.bans.AddStats(old.bans)
+}
+
+// TalkerPrefix is the prefix that a name of a client stands for.
+func (n *namer) TalkerPrefix(name []byte) (netip.Prefix, bool) {
+	if len(name) == 0 {
+		return netip.Prefix{}, false
+	}
+	switch kind, name := name[0], name[1:]; {
+	case kind == talkerAddr4 && len(name) == 4:
+		return netip.PrefixFrom(netip.AddrFrom4([4]byte(name)), int(n.bits4)), true
+	case kind == talkerAddr6 && len(name) == 8, kind == talkerAddr16 && len(name) == 16:
+		var b [16]byte
+		copy(b[:], name)
+		return netip.PrefixFrom(netip.AddrFrom16(b), int(n.bits6)), true
+	}
+	return netip.Prefix{}, false
+}

@@ -1,0 +1,36 @@
+package engine
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/fastlimit/fastlimit/limit"
+)
+
+// BenchmarkCounters is what counting a decision costs: a stripe picked by the
+// goroutine's stack, beside the one counter that all cores would share. "alone"
+// is one goroutine, "crowd" one for each core.
+func BenchmarkCounters(b *testing.B) {
+	c := new(counters)
+	var shared atomic.Uint64
+	for _, w := range []struct {
+		name string
+		add  func()
+	}{
+		{"striped", func() { c.record(stackStripe(), limit.StageTable, false) }},
+		{"shared", func() { shared.Add(1) }},
+	} {
+		b.Run(w.name+"/alone", func(b *testing.B) {
+			for b.Loop() {
+				w.add()
+			}
+		})
+		b.Run(w.name+"/crowd", func(b *testing.B) {
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					w.add()
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,203 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/fastlimit/fastlimit/ban"
+	"github.com/fastlimit/fastlimit/internal/exact"
+	"github.com/fastlimit/fastlimit/limit"
+	"github.com/fastlimit/fastlimit/sketch"
+	"github.com/fastlimit/fastlimit/window"
+)
+
+// Rule is one limit of a [Limiter]. It is safe for concurrent use.
+type Rule struct {
+	// Immutable after New, so that all cores share these lines. What every
+	// request reads stands together and within the rule: behind HTTP the kernel
+	// work between two requests evicts our cache lines.
+	limiter          *Limiter
+	enforced         bool // not in shadow mode
+	direct           bool // plain, and without bans: see take
+	mask4            uint32
+	mask6hi, mask6lo uint64
+	hasher           sketch.Hasher
+	tag              uint64 // of its keys, in the upper half
+	others           uint32 // ^tag: what only a key with that tag makes all ones
+	scale            uint32 // of costs: 1, or 1000 with Thousandths
+	sampled          uint32 // digests whose lower half is below it are audited; 0: none
+
+	threshold uint64 // θ·B·T in ticks, rounded down: towards suspicion
+	counts    *counters
+	filter    *window.Filter     // nil: every request goes on to the sketch
+	talkers   *sketch.TopTalkers // nil: top talkers are not tracked
+	shared    *exact.Shared      // nil: the buckets are the exact tier by themselves
+	sketch    *sketch.Leaky      // &cells; nil: every request is checked exactly
+	next      successor          // who goes on with this rule, if anybody does
+	cells     sketch.Leaky
+	buckets   exact.Buckets
+
+	audit  audit
+	bans   *ban.Table // nil: nobody is banned. A tier's is its rule's.
+	index  int        // in Limiter.rules
+	tier   int        // 1 and up of a tier, whose base is below
+	base   *Rule
+	tiers  []*Rule // see Tier
+	named  *named  // see AtRate; nil without MaxRate
+	slot   int     // 1 and up of a rule that AtRate has made, whose base is above
+	cost   uint64
+	config limit.RuleConfig
+	epoch  time.Duration // see Epoch
+	lines  *ruleLines    // nil: nobody waits
+	live   liveTiers
+	namer
+}
+
+// Name is fastlimit.Rule.Name.
+func (r *Rule) Name() string { return r.config.Name }
+
+// below is the most whole units that remain where that cost does not fit.
+func (r *Rule) below(cost uint64) int64 { return int64((cost - 1) / uint64(r.scale)) } // the cost fits the burst
+
+// Config is fastlimit.Rule.Config.
+func (r *Rule) Config() limit.RuleConfig { return r.config }
+
+// Allow is fastlimit.Rule.Allow.
+func (r *Rule) Allow(key Key) bool {
+	return r.take(context.Background(), key, r.cost, unread, 0).Allowed || !r.enforced
+}
+
+// Take is fastlimit.Rule.Take.
+func (r *Rule) Take(ctx context.Context, key Key, n uint64) limit.Decision {
+	return r.take(ctx, key, n, unread, 0)
+}
+
+// Peek is fastlimit.Rule.Peek.
+func (r *Rule) Peek(key Key, n uint64) limit.Decision {
+	r.check(key)
+	return r.peek(key.digest(), n, r.buckets.Clock.Late(r.buckets.Clock.Now()))
+}
+
+// Refund is fastlimit.Rule.Refund.
+func (r *Rule) Refund(key Key, n uint64) {
+	r.check(key)
+	r.refund(key, n, r.buckets.Clock.Late(r.buckets.Clock.Now()))
+}
+
+func (r *Rule) refund(key Key, n uint64, now time.Duration) {
+	r.refundTicks(key, r.buckets.Shape.Cost(n), now)
+}
+
+func (r *Rule) refundTicks(key Key, cost uint64, now time.Duration) {
+	if r.shared != nil {
+		r.shared.Refund(r.client(key), cost)
+		return
+	}
+	d := key.digest()
+	if r.next.any.Load() {
+		r.doubtNext(d)
+	}
+	if uint32(d.ID) < r.sampled {
+		r.refundAudited(d, cost, now)
+	} else {
+		r.buckets.Table.Refund(d, r.buckets.Ticks(now), cost)
+	}
+}
+
+// Reset is fastlimit.Rule.Reset.
+func (r *Rule) Reset(key Key) {
+	r.check(key)
+	if r.shared != nil {
+		r.shared.Reset(r.client(key))
+		return
+	}
+	d := key.digest()
+	if r.next.any.Load() {
+		r.doubtNext(d)
+	}
+	if uint32(d.ID) < r.sampled {
+		r.resetAudited(d)
+	} else {
+		r.buckets.Table.Reset(d)
+	}
+}
+
+// minEpoch keeps slow what is done once an epoch.
+const minEpoch = 10 * time.Second
+
+// time is the latest time that anybody has read.
+func (r *Rule) time() time.Duration { return r.buckets.Clock.Late(r.buckets.Clock.Now()) }
+
+func (r *Rule) setPrefixes() {
+	r.mask4 = ^uint32(0) << (32 - r.bits4)
+	r.mask6hi = ^uint64(0)
+	if r.bits6 <= 64 {
+		r.mask6hi <<= 64 - r.bits6
+	} else {
+		r.mask6lo = ^uint64(0) << (128 - r.bits6)
+	}
+}
+
+// TakeUpTo is fastlimit.Rule.TakeUpTo.
+func (r *Rule) TakeUpTo(ctx context.Context, key Key, n uint64) (d limit.Decision, taken uint64) {
+	r.check(key)
+	return r.takeUpTo(ctx, key, n, r.buckets.Clock.Now())
+}
+
+func (r *Rule) takeUpTo(ctx context.Context, key Key, n uint64, now time.Duration) (limit.Decision, uint64) {
+	if n == 0 {
+		return r.peek(key.digest(), 0, now), 0
+	}
+	return r.takeInSteps(ctx, key, min(n, r.buckets.Shape.MaxCost()), true, now, stackStripe())
+}
+
+// Settle is fastlimit.Rule.Settle.
+func (r *Rule) Settle(ctx context.Context, key Key, charged, n uint64, since time.Duration) (more uint64) {
+	r.check(key)
+	now := r.buckets.Clock.Now()
+	switch {
+	case n > charged:
+		return r.raise(ctx, key, min(n-charged, r.buckets.Shape.MaxCost()), now)
+	case n < charged:
+		r.giveBack(key, charged-n, since, r.buckets.Clock.Late(now))
+	}
+	return 0
+}
+
+// raise charges as many of n further units as fit. Unlike a request they are never first
+// seen: what the filter forgives is one unit for each client.
+func (r *Rule) raise(ctx context.Context, key Key, n uint64, now time.Duration) uint64 {
+	d := key.digest()
+	if r.filter != nil {
+		r.filter.FirstSeen(d, now) // every hit marks it: see screen
+	}
+	var suspect bool
+	if cost := r.buckets.Shape.Cost(n); uint32(d.ID) < r.sampled {
+		suspect = r.raiseAudited(d, cost, now)
+	} else {
+		suspect = r.raiseCells(d, cost, now)
+	}
+	r.tellNext(d, n, now)
+	if r.talkers != nil {
+		r.recordTalker(key, r.talkers.Find(d), n)
+	}
+	if !suspect {
+		return n
+	}
+	_, taken := r.charge(ctx, key, n, true, now)
+	return taken
+}
+
+func (r *Rule) raiseCells(d sketch.Digest, cost uint64, now time.Duration) (suspect bool) {
+	return r.sketch == nil || r.sketch.Add(d, r.buckets.SketchTicks(now), cost) >= r.threshold
+}
+
+// giveBack returns what is left of n units that were charged at since. Clients without a
+// bucket have nothing to get back, and a store is not asked about them (P4).
+func (r *Rule) giveBack(key Key, n uint64, since, now time.Duration) {
+	ticks := r.buckets.Ticks(now)
+	back := r.buckets.Unspent(r.buckets.Shape.Cost(n), since, now)
+	if back > 0 && r.buckets.Shape.Live(r.buckets.Lookup(key.digest(), now), ticks) {
+		r.refundTicks(key, back, now)
+	}
+}

@@ -1,5 +1,0 @@
-//go:build race
-
-package fastlimit
-
-const raceEnabled = true
