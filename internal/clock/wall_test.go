@@ -123,6 +123,21 @@ func TestWallLineLeadsTheStore(t *testing.T) {
 	}
 }
 
+// TestEarlyReading: a reading from before an anchor gets no less than the line said before that, at
+// whatever speed.
+func TestEarlyReading(t *testing.T) {
+	t.Parallel()
+	for _, surplus := range []time.Duration{0, time.Second, time.Hour} {
+		before := anchor{base: time.Hour, surplus: surplus}
+		after := anchor{at: time.Minute, base: before.wall(time.Minute)}
+		for now := time.Duration(0); now <= time.Minute; now += time.Second / 8 {
+			if was, is := before.wall(now), after.wall(now); is < was {
+				t.Errorf("surplus %v: at %v the line said %v, and then %v", surplus, now, was, is)
+			}
+		}
+	}
+}
+
 // Readings of the line by many at once agree with what it was told, and step back
 // for none of them.
 func TestWallLineConcurrently(t *testing.T) {
