@@ -41,7 +41,7 @@ var denialSettings = section{
 	name: "denial", want: "settings, such as {content_type: text/html, body_file: busy.html}", where: "in denial, indented more than denial",
 	settings: []setting{
 		{name: "content_type", field: "ContentType", value: text("media type", "a media type such as text/html; charset=utf-8"), required: `write for example "text/html; charset=utf-8"`, doc: "media type of the body"},
-		{name: "body_file", field: "Body", value: bodyFile(), required: "name a file with the body", doc: "a file of at most 16 KiB, read once at start; `{{retry_after}}` in it is replaced by the seconds of `Retry-After`"},
+		{name: "body_file", field: "Body", value: bodyFile(), required: "name a file with the body", doc: "a file of at most 16 KiB, read at start and on reload; `{{retry_after}}` in it is replaced by the seconds of `Retry-After`"},
 	},
 }
 
