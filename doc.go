@@ -31,24 +31,25 @@
 //   - one rule, yes or no: [Rule.Allow]
 //   - one rule, with cost and reason: [Rule.Take]
 //   - several rules, all or nothing: [Limiter.TakeAll]
-//   - wait instead of a denial: [Rule.Wait], [Limiter.WaitAll]
-//   - as much as fits: [Rule.TakeUpTo]
-//   - ask, take nothing: [Rule.Peek]
+//   - wait instead of being denied: [Rule.Wait], [Limiter.WaitAll]
+//   - take as much as fits: [Rule.TakeUpTo]
+//   - ask without taking: [Rule.Peek]
 //   - the cost is known only afterwards: [Rule.Settle]
-//   - give back, forgive: [Rule.Refund], [Rule.Reset]
+//   - give units back, forgive a client: [Rule.Refund], [Rule.Reset]
 //   - another limit for this client: [Rule.Tier], [Rule.AtRate]
-//   - who is banned; end it: [Rule.Bans], [Rule.Unban]
+//   - list bans and lift them: [Rule.Bans], [Rule.Unban]
 //   - metrics: [Rule.Stats], [Limiter.FirstSeenClients]
 //   - who sends most: [Rule.TopTalkers], with package toptalkers
-//   - memory and bounds, before it is made: [NewPlan]
+//   - memory and bounds, before a limiter is made: [NewPlan]
 //   - change the configuration in use: [Limiter.With]
 //   - keep state over a restart: [Limiter.Save], [Load], [Limiter.Merge]
-//   - buckets that several nodes share: [Config].Store, from package bucket/redisstore or bucket/pgstore
+//   - buckets that several nodes share: [Config].Store, from package bucket/redisstore or
+//     bucket/pgstore
 //   - choose rules by request, as the server does: package policy
 //
-// Keys are made by the rule that they are for: [Rule.AddrKey] groups addresses by the
-// rule's prefixes, and [Rule.BytesKey] takes anything else. What a rule says, and what a
-// decision tells, are types of package limit; the names here are the same types.
+// A key is made by the rule that it is used with: [Rule.AddrKey] groups addresses by the
+// rule's prefixes, and [Rule.BytesKey] takes anything else. Rule settings and decisions are
+// types of package limit; the names here are aliases of them.
 //
 // # What it promises
 //
@@ -62,8 +63,8 @@
 //   - P5: if the store is away, [OnFailure] decides.
 //   - P6: nothing allocates, and no lock waits for I/O, up to the store.
 //
-// docs/promises.md has them exactly, with their proofs, for buckets, windows, logs, bans,
-// requests that wait, changes and clusters.
+// docs/promises.md states them exactly, with proofs, for buckets, windows, logs, bans,
+// waiting requests, configuration changes and clusters.
 //
 // What it gets wrong: sketch levels err upwards, so with too little memory everyone is a
 // suspect and is checked exactly: slower, never wrong. A botnet whose sources each stay
