@@ -37,7 +37,10 @@ func (b *Ban) Told() bool { return b.Own == 0 }
 
 // Prefix returns the banned address, or the prefix by which the rule groups addresses. It
 // returns the zero Prefix and false if the rule's keys are not addresses.
-func (b *Ban) Prefix() (netip.Prefix, bool) { return b.Rule.engine().TalkerPrefix([]byte(b.Name)) }
+func (b *Ban) Prefix() (netip.Prefix, bool) {
+	p, _, _ := b.Rule.engine().ParseName([]byte(b.Name))
+	return p, p.IsValid()
+}
 
 // Bans returns all bans in force, in no particular order. It holds locks only briefly, so
 // bans that begin during the call may or may not be included.

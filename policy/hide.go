@@ -80,7 +80,7 @@ func (e *Engine) RevealKey(rule *fastlimit.Rule, parts []string, names iter.Seq[
 // valueOf returns the value of part i that has a hash.
 func (e *Engine) valueOf(rule *fastlimit.Rule, i int, hash string, names iter.Seq[string]) (string, bool) {
 	for name := range names {
-		_, raw, ok := (*engine.Rule)(rule).TalkerKey([]byte(name))
+		_, raw, ok := (*engine.Rule)(rule).ParseName([]byte(name))
 		if ok && i < len(raw) && !raw[i].Cut && e.HashKey(string(raw[i].Bytes)) == hash {
 			return string(raw[i].Bytes), true
 		}

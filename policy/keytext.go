@@ -173,7 +173,7 @@ func (k *keyMaker) addrFromText(text string) (netip.Addr, error) {
 // rule ([fastlimit.Rule.TopTalkers], [fastlimit.Ban]).
 func (e *Engine) TalkerText(rule *fastlimit.Rule, name []byte) KeyText {
 	k := e.keyLike(rule)
-	p, raw, ok := (*engine.Rule)(rule).TalkerKey(name)
+	p, raw, ok := (*engine.Rule)(rule).ParseName(name)
 	switch {
 	case ok && p.IsValid():
 		text := keytext.Prefix(p)
@@ -222,7 +222,7 @@ func (e *Engine) addPart(b *keytext.Builder, k *keyMaker, i int, part *keytext.P
 // a rule. ok is false for a name that was cut, or is none of this policy's rule.
 func (e *Engine) TalkerLimit(rule *fastlimit.Rule, name []byte) (limit *fastlimit.Rule, key fastlimit.Key, unlimited, ok bool) {
 	c := e.ruleOf(rule)
-	p, raw, ok := (*engine.Rule)(rule).TalkerKey(name)
+	p, raw, ok := (*engine.Rule)(rule).ParseName(name)
 	if !ok || c == nil || !p.IsValid() && len(raw) != len(c.key.parts) || p.IsValid() != c.addrOnly {
 		return nil, key, false, false
 	}

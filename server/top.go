@@ -117,7 +117,7 @@ func describeTalker(t *toptalkers.Talker, l *fastlimit.Limiter, e *policy.Engine
 		share := t.Rate / most
 		c.Limit, c.Share = &most, &share
 	}
-	if p, _, ok := (*engine.Rule)(rule).TalkerKey([]byte(t.Name)); ok && p.IsValid() {
+	if p, _, ok := (*engine.Rule)(rule).ParseName([]byte(t.Name)); ok && p.IsValid() {
 		if _, until, banned := e.Bans().Around(p, now); banned {
 			c.Banned, c.BannedBy = max(c.Banned, until.Sub(now).Seconds()), "operator"
 		}

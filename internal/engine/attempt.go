@@ -5,21 +5,21 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
-	"github.com/fastlimit/fastlimit/internal/line"
+	"github.com/fastlimit/fastlimit/internal/queue"
 	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// attempt is a request that may wait. Each of its rules decides on it as if it were the only
-// one: when the request comes, or when its turn comes in that rule's line. It is admitted
-// when all have admitted it. When one denies it, all others get back what they have charged.
+// attempt is a request that may wait. Each of its rules decides as if it were the only one:
+// when the request arrives, or when the request is first in that rule's queue. The request is admitted
+// when all rules have admitted it. When one denies it, the charges of the others are refunded.
 type attempt struct {
 	limiter *Limiter
 	charges []Charge
 	at      stripe
 	came    time.Duration
 
-	in    *stands // where it waits; nil: nowhere yet
+	in    *slots // where it waits; nil: nowhere yet
 	taken takings
 
 	// The decision so far: the admission by the last charge, or the denial.
@@ -27,27 +27,27 @@ type attempt struct {
 	by int
 }
 
-// stands are the places of a request, of each charge at most one. Behind a pointer, as else
-// charges would escape.
-type stands struct{ places []stand }
+// slots are a request's slots in queues, at most one for each charge. They are behind a pointer
+// because charges would escape otherwise.
+type slots struct{ all []slot }
 
-// stand is a place in the line of a charge, and when the request gives it up.
-type stand struct {
-	*line.Place
-	lines    *ruleLines // where that is
+// slot is a slot in the queue of a charge, and when the request gives it up.
+type slot struct {
+	*queue.Slot
+	queues   *queue.Queues // which have the slot
 	charge   int
 	deadline time.Duration
-	due      time.Duration // when to ask next, of the first, or to give up
-	asked    bool          // as the first
-	moved    bool          // asks an heir
+	due      time.Duration // when to ask the rule next, if first; when to give up, if not
+	asked    bool          // since it is first
+	moved    bool          // asks a successor
 }
 
-// waits reports whether the request has a place.
-func (w *attempt) waits() bool { return w.in != nil && len(w.in.places) > 0 }
+// waiting reports whether the request has a slot.
+func (w *attempt) waiting() bool { return w.in != nil && len(w.in.all) > 0 }
 
-// come is the request's way to where it waits, or to a decision. All tables come first, by
-// reading, then the lines, so that a flood that finds no place charges nothing.
-func (w *attempt) come(ctx context.Context, now time.Duration) (denied bool) {
+// arrive takes the request to its queues or to a decision. It reads all tables first, then
+// joins queues, and charges last, so a flood that finds the queues full charges nothing.
+func (w *attempt) arrive(ctx context.Context, now time.Duration) (denied bool) {
 	var over, lined chargeSet // the charges that are denied; those of them that wait
 	if w.limiter.bans {
 		if d, by := checkAll(theBan, w.charges, now, w.at, &over); by >= 0 {
@@ -55,14 +55,14 @@ func (w *attempt) come(ctx context.Context, now time.Duration) (denied bool) {
 		}
 	}
 	banned := over
-	d, by, held := w.look(now, &over, &lined)
+	d, by, held := w.checkTables(now, &over, &lined)
 	for i := range w.charges {
 		if !over.has(i) || banned.has(i) || held && lined.has(i) {
 			continue
 		}
 		// A rule that lets requests wait has not denied one that another rule denies.
 		r := w.charges[i].Rule
-		if v, begun := w.record(i, now, r.lines == nil || i == by); begun && r.enforced && worse(&v, &d) {
+		if v, begun := w.record(i, now, r.queues == nil || i == by); begun && r.enforced && worse(&v, &d) {
 			d, by = v, i
 		}
 	}
@@ -82,7 +82,7 @@ func (w *attempt) come(ctx context.Context, now time.Duration) (denied bool) {
 		if over.has(i) || w.charges[i].Cost == 0 {
 			continue
 		}
-		v, held := w.ask(ctx, i, now, r.lines != nil)
+		v, held := w.ask(ctx, i, now, r.queues != nil)
 		switch {
 		case v.Allowed || !r.enforced:
 		case !held:
@@ -94,11 +94,10 @@ func (w *attempt) come(ctx context.Context, now time.Duration) (denied bool) {
 	return false
 }
 
-// look is checkAll of tables, and behind those who wait already. It adds to over the
-// charges that are denied, and to lined those of rules that let the request wait. If
-// all enforced ones do, it is held, by the one that does for the longest time; else it is denied by that one
-// of them all.
-func (w *attempt) look(now time.Duration, over, lined *chargeSet) (worst limit.Decision, by int, held bool) {
+// checkTables is checkAll for tables and for the requests that wait already. It adds denied
+// charges to over, and those whose rule lets the request wait to lined too. If all enforced rules that deny
+// it do, the request is held; by is the one with the longest RetryAfter in any case.
+func (w *attempt) checkTables(now time.Duration, over, lined *chargeSet) (worst limit.Decision, by int, held bool) {
 	by, held = -1, true
 	for i := range w.charges {
 		c := &w.charges[i]
@@ -106,7 +105,7 @@ func (w *attempt) look(now time.Duration, over, lined *chargeSet) (worst limit.D
 			continue
 		}
 		d, denied := c.Rule.known(c.Key.digest(), c.Cost, now)
-		if c.Rule.lines != nil && c.Cost > 0 {
+		if c.Rule.queues != nil && c.Cost > 0 {
 			d, denied = c.behind(d, denied, now)
 		}
 		if !denied {
@@ -116,7 +115,7 @@ func (w *attempt) look(now time.Duration, over, lined *chargeSet) (worst limit.D
 		if !c.Rule.enforced {
 			continue
 		}
-		if c.Rule.lines != nil && c.holds(&d) {
+		if c.Rule.queues != nil && c.mayWait(&d) {
 			lined.add(i)
 		} else {
 			held = false
@@ -128,10 +127,10 @@ func (w *attempt) look(now time.Duration, over, lined *chargeSet) (worst limit.D
 	return worst, by, held && by >= 0
 }
 
-// behind is the denial d, if there is one, for a request that has to get in line.
+// behind returns the denial of a request that would wait behind others: d, with their wait added.
 func (c *Charge) behind(d limit.Decision, denied bool, now time.Duration) (limit.Decision, bool) {
 	r, digest := c.Rule, c.Key.digest()
-	ahead, any := r.ahead(r.lines, digest)
+	ahead, any := r.ahead(r.queues, digest)
 	if !any {
 		return d, denied
 	}
@@ -144,27 +143,26 @@ func (c *Charge) behind(d limit.Decision, denied bool, now time.Duration) (limit
 	return d, true
 }
 
-// ahead returns the ticks that those ask for who wait in lines for the bucket of d, and
-// whether there are any.
-func (r *Rule) ahead(s *ruleLines, d sketch.Digest) (ticks uint64, any bool) {
+// ahead returns the ticks that requests in the queue of d ask for, and whether there are any.
+func (r *Rule) ahead(s *queue.Queues, d sketch.Digest) (ticks uint64, any bool) {
 	return s.Ahead(d, r.buckets.Shape.StoredUnit())
 }
 
-// holds reports whether a request may wait that the rule denies for now. What
-// [FailClosed] denies does not: nobody knows until when.
-func (c *Charge) holds(d *limit.Decision) bool {
+// mayWait reports whether a request that is denied for now may wait. If [limit.FailClosed] denied it
+// it may not, because nobody knows for how long.
+func (c *Charge) mayWait(d *limit.Decision) bool {
 	return c.Cost > 0 && d.RetryAfter != bucket.Never && !(d.Degraded && c.Rule.config.OnFailure == limit.FailClosed)
 }
 
-// join gets the request a place in the line of charge i, or has it denied.
+// join gives the request a slot in the queue of charge i, or denies it.
 func (w *attempt) join(i int, now time.Duration) bool {
-	var beside *line.Place
+	var beside *queue.Slot
 	if w.in != nil {
-		beside = w.in.places[0].Place
+		beside = w.in.all[0].Slot
 	}
 	c := &w.charges[i]
 	r, deadline := c.Rule, w.came+c.Rule.config.MaxWait
-	p, wait, tooLong := r.lines.Join(&line.Request{
+	p, wait, tooLong := r.queues.Join(&queue.Request{
 		Client: c.Key.digest(), Cost: r.buckets.Shape.Cost(c.Cost), Unit: r.buckets.Shape.StoredUnit(),
 		Now: now, Deadline: deadline, Limits: w.limiter.waitLimits, Beside: beside,
 	}, &r.buckets)
@@ -172,29 +170,29 @@ func (w *attempt) join(i int, now time.Duration) bool {
 		w.denyFor(i, now, wait, tooLong)
 		return false
 	}
-	w.stand(i, p, deadline)
+	w.addSlot(i, p, deadline)
 	return true
 }
 
-// stand notes that p is a place in the line of charge i. It is not inlined, as each waiting request
-// has the stack that join needs (TestManyWaiters).
+// addSlot notes the slot of charge i. It is not inlined, because the stack that join needs is kept by
+// each waiting request (TestManyWaiters).
 //
 //go:noinline
-func (w *attempt) stand(i int, p *line.Place, deadline time.Duration) {
+func (w *attempt) addSlot(i int, p *queue.Slot, deadline time.Duration) {
 	if w.in == nil {
-		w.in = new(stands)
+		w.in = new(slots)
 	}
-	w.in.places = append(w.in.places, stand{Place: p, lines: w.charges[i].Rule.lines, charge: i, deadline: deadline, due: deadline + waitSlack})
+	w.in.all = append(w.in.all, slot{Slot: p, queues: w.charges[i].Rule.queues, charge: i, deadline: deadline, due: deadline + waitSlack})
 }
 
-// ask is the second half of takeAll for one charge. held tells that it is denied only for now,
-// where it may wait: then nothing is charged, and the denial is not counted.
-func (w *attempt) ask(ctx context.Context, i int, now time.Duration, mayWait bool) (v limit.Decision, held bool) {
+// ask is the second half of takeAll for one charge. held reports that the charge is denied for
+// now and may wait. In that case nothing is charged, and the denial is not counted.
+func (w *attempt) ask(ctx context.Context, i int, now time.Duration, hold bool) (v limit.Decision, held bool) {
 	c := &w.charges[i]
 	v = admitUnchecked(c.Rule.screen(c.Key, c.Cost, now, w.at))
 	if v.Stage == limit.StageExact {
 		v, _ = c.Rule.charge(ctx, c.Key, c.Cost, false, now)
-		if !v.Allowed && mayWait && c.Rule.enforced && ctx.Err() == nil && c.holds(&v) {
+		if !v.Allowed && hold && c.Rule.enforced && ctx.Err() == nil && c.mayWait(&v) {
 			return v, true
 		}
 		v = c.Rule.conclude(c.Key, v, now, w.at)
@@ -206,17 +204,17 @@ func (w *attempt) ask(ctx context.Context, i int, now time.Duration, mayWait boo
 	return v, false
 }
 
-// deny ends the request with a denial that is recorded, and gives back what the other charges
-// have taken. It returns true.
+// deny ends the request with a denial that is already recorded, and refunds the other charges. It
+// returns true.
 func (w *attempt) deny(d limit.Decision, by int, now time.Duration) bool {
 	w.d, w.by = d, by
 	w.taken.refund(w.charges, now)
 	return true
 }
 
-// denyFor is deny by the line of charge i, where its units would fit after wait; 0 means that
-// nobody has looked. It counts towards a ban if asked to: what is for want of places, or of a
-// turn, or because nobody waits any more, is not by the client's own units alone.
+// denyFor is deny by the queue of charge i, where the units would fit after wait; 0 means that wait is
+// not known. The denial counts towards a ban only if counts is set: a denial because the queue is
+// full, the deadline has passed or waiting has stopped is not due to the client's units alone.
 func (w *attempt) denyFor(i int, now, wait time.Duration, counts bool) bool {
 	c := &w.charges[i]
 	r, digest, cost := c.Rule, c.Key.digest(), c.Rule.buckets.Shape.Cost(c.Cost)
@@ -234,23 +232,23 @@ func (w *attempt) denyFor(i int, now, wait time.Duration, counts bool) bool {
 	return w.deny(d, i, now)
 }
 
-// ahead is what others ask for in the line of charge i, in ticks of its rule.
+// ahead is what requests ahead of this one in the queue of charge i ask for, in ticks of its rule.
 func (w *attempt) ahead(i int) uint64 {
 	c := &w.charges[i]
 	if w.in != nil {
-		for at := range w.in.places {
-			if p := &w.in.places[at]; p.charge == i {
-				ahead, _ := c.Rule.ahead(p.lines, c.Key.digest())
+		for at := range w.in.all {
+			if p := &w.in.all[at]; p.charge == i {
+				ahead, _ := c.Rule.ahead(p.queues, c.Key.digest())
 				return ahead - min(ahead, c.Rule.buckets.Shape.Cost(c.Cost))
 			}
 		}
 	}
-	ahead, _ := c.Rule.ahead(c.Rule.lines, c.Key.digest())
+	ahead, _ := c.Rule.ahead(c.Rule.queues, c.Key.digest())
 	return ahead
 }
 
-// record records a denial by this node's table, and counts it towards a ban if asked to. It
-// returns the decision if a ban has begun with it.
+// record records a denial by this node's table, and counts it towards a ban if counts is set. If that
+// begins a ban, it returns the ban's decision.
 func (w *attempt) record(i int, now time.Duration, counts bool) (v limit.Decision, begun bool) {
 	c := &w.charges[i]
 	v.Stage = limit.StageTable

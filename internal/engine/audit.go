@@ -45,7 +45,7 @@ func (r *Rule) beginAudit(old *Rule) {
 }
 
 // takeOverAudit has the audit judge by r from now on.
-func (r *Rule) takeOverAudit(old *Rule) {
+func (r *Rule) transferAudit(old *Rule) {
 	switch was := old.audit.table; {
 	case was == nil:
 	case was == r.audit.table:
@@ -68,7 +68,7 @@ func (r *Rule) doubtAudit() {
 
 // doubtNext is doubtAudit of those who go on with r, for what a request of r does to a client's
 // bucket, if their audits do not see it.
-func (r *Rule) doubtNext(d sketch.Digest) {
+func (r *Rule) doubtSuccessors(d sketch.Digest) {
 	for next, _ := r.next.node.Next(); next != nil; next, _ = next.next.node.Next() {
 		if uint32(d.ID) < next.sampled && (uint32(d.ID) >= r.sampled || next.audit.table != r.audit.table) {
 			next.doubtAudit()
@@ -163,10 +163,10 @@ func (r *Rule) auditStats(at time.Duration) (clients int) {
 }
 
 // raiseAudited is the screening of raise for a client that is audited.
-func (r *Rule) raiseAudited(d sketch.Digest, cost uint64, now time.Duration) (suspect bool) {
+func (r *Rule) addAudited(d sketch.Digest, cost uint64, now time.Duration) (suspect bool) {
 	v := r.visit(d, now)
 	defer v.Leave()
-	if suspect = r.raiseCells(d, cost, now); !suspect {
+	if suspect = r.addToCells(d, cost, now); !suspect {
 		v.Admitted(r.auditTimes(now), cost, r.buckets.Table.Evictions())
 	}
 	return suspect

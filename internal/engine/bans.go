@@ -2,7 +2,6 @@ package engine
 
 import (
 	"iter"
-	"net/netip"
 	"time"
 
 	"github.com/fastlimit/fastlimit/ban"
@@ -65,7 +64,7 @@ func (r *Rule) unban(d sketch.Digest) bool {
 }
 
 func (r *Rule) banOf(b *ban.Ban) Ban {
-	return Ban{Rule: r.owner(), Key: r.talkerName([]byte(b.Name)), Name: b.Name, Digest: b.Digest, Left: b.Left, Own: b.Own, Times: b.Times}
+	return Ban{Rule: r.owner(), Key: r.nameText([]byte(b.Name)), Name: b.Name, Digest: b.Digest, Left: b.Left, Own: b.Own, Times: b.Times}
 }
 
 // banned denies a request whose client is banned, by reading alone.
@@ -119,12 +118,12 @@ func (r *Rule) convict(key Key, v limit.Decision, now time.Duration) limit.Decis
 // and the only one that keeps the text of a key.
 func (r *Rule) beginBan(key Key, v limit.Decision, now time.Duration) limit.Decision {
 	var name [ban.NameBytes]byte
-	b, running, begun := r.bans.Begin(&r.config.Ban, key.digest(), r.buckets.Clock.Late(now), r.appendTalkerName(name[:0], key))
+	b, running, begun := r.bans.Begin(&r.config.Ban, key.digest(), r.buckets.Clock.Late(now), r.appendName(name[:0], key))
 	if !running {
 		return v
 	}
 	if begun {
-		r.owner().tellBan(&b, r.buckets.Clock.Late(now))
+		r.owner().banAtSuccessors(&b, r.buckets.Clock.Late(now))
 	}
 	if on := r.limiter.onBan; begun && on != nil {
 		on(r.banOf(&b))
@@ -132,7 +131,7 @@ func (r *Rule) beginBan(key Key, v limit.Decision, now time.Duration) limit.Deci
 	return banDecision(b.Left)
 }
 
-// setBans gives the rule its table of bans, that of old if it can go on with it.
+// setBans gives the rule its table of bans. It shares that of old if the sizes and times stay.
 func (r *Rule) setBans(rp *limit.RulePlan, old *Rule) {
 	p := &r.config.Ban
 	if r.direct = r.buckets.Plain && !p.Enabled(); !p.Enabled() {
@@ -145,33 +144,6 @@ func (r *Rule) setBans(rp *limit.RulePlan, old *Rule) {
 	r.bans = ban.New(rp.Bans, p.Within)
 }
 
-// keepsBans reports whether the bans of r stay when next goes on with it. Not those that it
-// counted in shadow: nobody has told those clients to slow down.
+// keepsBans reports whether next takes over the bans of r. It does not if r was in shadow mode and
+// next is not, because those clients were never denied.
 func (r *Rule) keepsBans(next *Rule) bool { return r.bans != nil && (r.enforced || !next.enforced) }
-
-// takeOverBans enters what the table of old knows in a new one. Bans that begin later are told
-// by beginBan.
-func (r *Rule) takeOverBans(old *Rule) {
-	if r.bans == nil || !old.keepsBans(r) {
-		return
-	}
-	now := r.time()
-	r.bans.Adopt(old.bans, &r.config.Ban, now, now)
-	r.bans.AddStats(old.bans)
-}
-
-// TalkerPrefix is the prefix that a name of a client stands for.
-func (n *namer) TalkerPrefix(name []byte) (netip.Prefix, bool) {
-	if len(name) == 0 {
-		return netip.Prefix{}, false
-	}
-	switch kind, name := name[0], name[1:]; {
-	case kind == talkerAddr4 && len(name) == 4:
-		return netip.PrefixFrom(netip.AddrFrom4([4]byte(name)), int(n.bits4)), true
-	case kind == talkerAddr6 && len(name) == 8, kind == talkerAddr16 && len(name) == 16:
-		var b [16]byte
-		copy(b[:], name)
-		return netip.PrefixFrom(netip.AddrFrom16(b), int(n.bits6)), true
-	}
-	return netip.Prefix{}, false
-}

@@ -24,7 +24,7 @@ func TestBansOfOthers(t *testing.T) {
 	}
 	r := lim.rules[0]
 	key := r.AddrKey(netip.MustParseAddr("192.0.2.7"))
-	said := Ban{Digest: key.Digest(), Name: string(r.appendTalkerName(nil, key)), Left: time.Hour, Times: 5}
+	said := Ban{Digest: key.Digest(), Name: string(r.appendName(nil, key)), Left: time.Hour, Times: 5}
 	if !r.BanFor(&said) {
 		t.Fatal("refused")
 	}

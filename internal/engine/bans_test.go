@@ -92,7 +92,7 @@ func TestBan(t *testing.T) {
 	if len(begun) != 1 || begun[0].Rule != r || begun[0].Key != "192.0.2.7" || begun[0].Left != 10*time.Second || begun[0].Times != 1 || begun[0].Digest != key.Digest() {
 		t.Errorf("OnBan: %+v", begun)
 	}
-	if p, ok := begun[0].Rule.TalkerPrefix([]byte(begun[0].Name)); !ok || p != netip.MustParsePrefix("192.0.2.7/32") {
+	if p, ok := begun[0].Rule.prefixes.Prefix([]byte(begun[0].Name)); !ok || p != netip.MustParsePrefix("192.0.2.7/32") {
 		t.Errorf("prefix %v", p)
 	}
 	if d := take(other); !d.Allowed {

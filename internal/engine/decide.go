@@ -165,7 +165,7 @@ func (r *Rule) screen(key Key, n uint64, now time.Duration, at stripe) limit.Sta
 		stage = limit.StageSketch
 	}
 	if r.next.any.Load() {
-		r.tellNext(d, n, now)
+		r.chargeSuccessors(d, n, now)
 	}
 	if r.talkers != nil {
 		r.recordTalker(key, slot, n)
@@ -237,15 +237,4 @@ func (r *Rule) peek(d sketch.Digest, n uint64, now time.Duration) limit.Decision
 		return admitUnchecked(limit.StageSketch)
 	}
 	return b.Decision(d, limit.StageExact, true, tat, now, cost)
-}
-
-// recordShed notes a denial by the table among the top talkers, if chance draws
-// it. Not inlined: what it computes would take registers from every denial (a
-// sixth of BenchmarkHotDenied).
-//
-//go:noinline
-func (r *Rule) recordShed(d sketch.Digest, n, serial uint64) {
-	if r.talkers.Drawn(serial, n) {
-		r.talkers.Shed(d, n)
-	}
 }

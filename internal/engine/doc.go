@@ -14,7 +14,7 @@
 //
 // A [Limiter] owns the clock, the filter and the secret. A [Rule] owns its sketch and
 // buckets (package internal/exact), the table of bans (package ban), counters, the table of top talkers and the queue of
-// waiters (package internal/line). Tiers, and limits that [Rule.AtRate] has made, are rules that
+// waiters (package internal/queue). Tiers, and limits that [Rule.AtRate] has made, are rules that
 // share all of this with their base but the buckets; those of AtRate share the buckets too.
 // Everything may be used by any number of goroutines. No lock is held while a store is asked.
 //

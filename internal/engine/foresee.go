@@ -60,12 +60,12 @@ func (r *Rule) Foresee(key Key, n uint64) Foresight {
 // foreseeWait tells whether the request would wait, which it also does behind others that fit
 // as it does.
 func (r *Rule) foreseeWait(f *Foresight, key Key, n uint64, now time.Duration) {
-	if r.lines == nil || n == 0 || f.Decision.Stage == limit.StageBan {
+	if r.queues == nil || n == 0 || f.Decision.Stage == limit.StageBan {
 		return
 	}
 	c := Charge{r, key, n}
 	if d, denied := c.behind(f.Decision, !f.Decision.Allowed, now); denied {
-		f.Waits = c.holds(&d) && d.RetryAfter <= r.config.MaxWait && r.lines.Room(key.digest(), r.limiter.waitLimits)
+		f.Waits = c.mayWait(&d) && d.RetryAfter <= r.config.MaxWait && r.queues.Room(key.digest(), r.limiter.waitLimits)
 		f.Decision = d
 	}
 }

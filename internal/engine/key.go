@@ -2,7 +2,6 @@ package engine
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -128,17 +127,9 @@ func (k Key) Clone() Key {
 }
 
 // AppendKey is fastlimit.Rule.AppendKey.
-func (r *Rule) AppendKey(dst []byte, k Key) []byte { return r.appendKey(dst, k) }
-
-// namer writes the names of a rule's clients.
-type namer struct {
-	bits4, bits6 uint8 // the rule's prefix lengths
-}
-
-// appendKey is [Rule.AppendKey].
-func (n *namer) appendKey(dst []byte, k Key) []byte {
+func (r *Rule) AppendKey(dst []byte, k Key) []byte {
 	if k.ofAddr() {
-		return keytext.AppendPrefix(dst, n.prefix(k))
+		return keytext.AppendPrefix(dst, r.prefix(k))
 	}
 	if k.parts == nil {
 		return keytext.Append(dst, "")
@@ -153,29 +144,54 @@ func (n *namer) appendKey(dst []byte, k Key) []byte {
 }
 
 // prefix is the address of a key of one, or the prefix by which the rule groups addresses.
-func (n *namer) prefix(k Key) netip.Prefix {
+func (r *Rule) prefix(k Key) netip.Prefix {
 	if k.parts == &isAddr4 {
 		var b [4]byte
 		binary.BigEndian.PutUint32(b[:], uint32(k.x))
-		return netip.PrefixFrom(netip.AddrFrom4(b), int(n.bits4))
+		return netip.PrefixFrom(netip.AddrFrom4(b), int(r.prefixes.Bits4))
 	}
 	var b [16]byte
 	binary.BigEndian.PutUint64(b[:], k.x)
 	if k.parts == &isAddr16 {
 		binary.BigEndian.PutUint64(b[8:], k.y)
 	}
-	return netip.PrefixFrom(netip.AddrFrom16(b), int(n.bits6))
+	return netip.PrefixFrom(netip.AddrFrom16(b), int(r.prefixes.Bits6))
 }
 
 // client is the key's client as the shared store has to know it.
-func (n *namer) client(k Key) exact.Client {
+func (r *Rule) client(k Key) exact.Client {
 	c := exact.Client{Digest: k.digest()}
 	if k.ofAddr() {
-		c.Prefix = n.prefix(k)
+		c.Prefix = r.prefix(k)
 	} else if k.parts != nil {
 		c.Parts = k.texts()
 	}
 	return c
+}
+
+// appendName appends the name of k's client within the capacity of dst (see [keytext.Prefixes.Parse]).
+func (r *Rule) appendName(dst []byte, k Key) []byte {
+	switch {
+	case k.parts == &isAddr4:
+		return keytext.AppendName4(dst, uint32(k.x))
+	case k.parts == &isAddr6:
+		return keytext.AppendName6(dst, k.x)
+	case k.parts == &isAddr16:
+		return keytext.AppendName16(dst, k.x, k.y)
+	case k.parts == nil:
+		return keytext.AppendNameOf(dst, nil, nil)
+	}
+	return keytext.AppendNameOf(dst, k.texts(), (*[32]byte)(&r.limiter.secret))
+}
+
+var _ [keytext.MaxName - sketch.TalkerNameBytes]struct{}
+
+// nameText is the text of a name of this rule's, or of a rule's with the same Identity elsewhere.
+func (r *Rule) nameText(name []byte) string { return r.prefixes.Text(name) }
+
+// ParseName takes a client's name of [Rule.TopTalkers] or [Ban] apart; see [keytext.Prefixes.Parse].
+func (r *Rule) ParseName(name []byte) (p netip.Prefix, parts []keytext.Part, ok bool) {
+	return r.prefixes.Parse(name)
 }
 
 // texts are the parts of the key of a client that is named by some.
@@ -184,16 +200,7 @@ func (k Key) texts() [][]byte { return unsafe.Slice(k.parts, uint32(k.y)) }
 // ofAddr reports whether the key is that of an address.
 func (k Key) ofAddr() bool { return k.parts == &isAddr4 || k.parts == &isAddr6 || k.parts == &isAddr16 }
 
-// fingerprint is [Limiter.Fingerprint].
-func (l *Limiter) fingerprint(text []byte) (sum [8]byte) {
-	h := sha256.New()
-	h.Write(fingerprintDomain)
-	h.Write(l.secret[:])
-	h.Write(text)
-	var all [sha256.Size]byte
-	copy(sum[:], h.Sum(all[:0]))
-	return sum
+// Fingerprint is a hash of a text, keyed with the limiter's secret; see [keytext.Fingerprint].
+func (l *Limiter) Fingerprint(text []byte) [8]byte {
+	return keytext.Fingerprint((*[32]byte)(&l.secret), text)
 }
-
-// fingerprintDomain keeps fingerprints apart from all else that the secret keys.
-var fingerprintDomain = []byte("fastlimit fingerprint v1")

@@ -9,7 +9,8 @@ import (
 
 	"github.com/fastlimit/fastlimit/internal/clock"
 	"github.com/fastlimit/fastlimit/internal/exact"
-	"github.com/fastlimit/fastlimit/internal/line"
+	"github.com/fastlimit/fastlimit/internal/keytext"
+	"github.com/fastlimit/fastlimit/internal/queue"
 	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/sketch"
 	"github.com/fastlimit/fastlimit/window"
@@ -25,14 +26,14 @@ type Limiter struct {
 	rules  []*Rule
 	byName map[string]*Rule
 	plan   limit.Plan
-	turn   atomic.Uint32 // calls of Advance
+	sweeps atomic.Uint32 // calls of Advance
 
 	bans           bool // whether some rule has any
 	onBan, onUnban func(Ban)
 
-	handovers []handover // while it is made
+	transfers []transfer // while it is made
 
-	waiters    *line.Waiters // of this limiter, and of those before and after it (With)
+	waiters    *queue.Waiters // of this limiter, and of those before and after it (With)
 	waitLimits limit.WaitLimits
 }
 
@@ -88,7 +89,7 @@ func newLimiter(plan *limit.Plan, c *Config, old *Limiter) (*Limiter, error) {
 	}
 	l.rules = make([]*Rule, 0, len(plan.Rules))
 	for i := range plan.Rules {
-		r, err := newRule(l, i, c, old.keeps(&plan.Rules[i], c))
+		r, err := newRule(l, i, c, old.predecessor(&plan.Rules[i], c))
 		if err != nil {
 			return nil, err
 		}
@@ -96,7 +97,7 @@ func newLimiter(plan *limit.Plan, c *Config, old *Limiter) (*Limiter, error) {
 		l.byName[r.config.Name] = r
 		l.bans = l.bans || r.bans != nil
 	}
-	l.takeOver() // nothing of old changes before all is well
+	l.transferAll() // nothing of old changes before all is well
 	return l, nil
 }
 
@@ -151,7 +152,7 @@ func (l *Limiter) Advance() {
 		l.filter.Advance(now)
 	}
 	const parts = 8 // each table is swept once in so many calls
-	part := int(l.turn.Add(1) % parts)
+	part := int(l.sweeps.Add(1) % parts)
 	for _, r := range l.rules {
 		r.buckets.Table.Sweep(r.buckets.Ticks(now), part, parts)
 		if r.bans != nil {
@@ -176,9 +177,11 @@ func (l *Limiter) checkMade() {
 // is nil.
 func newRule(l *Limiter, i int, c *Config, old *Rule) (*Rule, error) {
 	rp := &l.plan.Rules[i]
-	r := &Rule{limiter: l, index: i, config: rp.Config, cost: rp.Config.Cost, scale: uint32(rp.Config.CostScale()), enforced: rp.Config.Mode == limit.Enforce, epoch: max(rp.DrainTime(), minEpoch)}
+	r := &Rule{config: rp.Config, common: common{
+		limiter: l, index: i, enforced: rp.Config.Mode == limit.Enforce, cost: rp.Config.Cost, scale: uint32(rp.Config.CostScale()),
+		epoch: max(rp.DrainTime(), minEpoch), prefixes: keytext.Prefixes{Bits4: uint8(rp.Config.IPv4Prefix), Bits6: uint8(rp.Config.IPv6Prefix)},
+	}}
 	r.beginChain()
-	r.namer = namer{uint8(r.config.IPv4Prefix), uint8(r.config.IPv6Prefix)}
 	r.setPrefixes()
 	if rp.Filter {
 		r.filter = l.filter
@@ -188,7 +191,7 @@ func newRule(l *Limiter, i int, c *Config, old *Rule) (*Rule, error) {
 	}
 	var err error
 	if old != nil {
-		err = r.adopt(old, rp, c)
+		err = r.shareState(old, rp, c)
 	} else {
 		err = r.begin(rp, c)
 	}
@@ -196,9 +199,9 @@ func newRule(l *Limiter, i int, c *Config, old *Rule) (*Rule, error) {
 		return nil, err
 	}
 	r.beginAudit(old)
-	r.beginLines(old)
+	r.beginQueues(old)
 	r.setBans(rp, old)
-	l.handOver(old, r)
+	l.addTransfer(old, r)
 	if r.config.MaxRate != (limit.Rate{}) {
 		r.named = new(named)
 	}

@@ -149,7 +149,7 @@ func FuzzKey(f *testing.F) {
 					t.Errorf("%q is stored as %q", name, stored)
 				}
 			}
-			r.talkerName(a)
+			r.nameText(a)
 		}
 	})
 }

@@ -5,10 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"math/bits"
-	"net/netip"
 	"time"
 
-	"github.com/fastlimit/fastlimit/internal/keytext"
 	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/sketch"
 )
@@ -31,7 +29,7 @@ func (r *Rule) TierIndex() int { return r.tier - 1 }
 
 // NamedIndex is a number below [limit.MaxNamedRates] of a rule from [Rule.AtRate], and -1 of
 // any other. Of all that are in use at a time it is unique within the base.
-func (r *Rule) NamedIndex() int { return r.slot - 1 }
+func (r *Rule) NamedIndex() int { return r.rateSlot - 1 }
 
 // Base returns the rule that r is a tier of, or r.
 func (r *Rule) Base() *Rule { return r.owner() }
@@ -152,14 +150,6 @@ func (r *Rule) ChargePeer(pos, units uint64) {
 	r.sketch.Charge(sketch.Digest{Pos: pos}, r.buckets.SketchTicks(r.time()), cost)
 }
 
-// TalkerKey takes a name of [Rule.TopTalkers] apart: it is the prefix by which the rule
-// groups an address, or else, with the zero Prefix, the parts of [Rule.BytesKey], which
-// refer to name. Where one was cut, further ones may be missing. ok is false for a name that
-// is none.
-func (r *Rule) TalkerKey(name []byte) (p netip.Prefix, parts []keytext.Part, ok bool) {
-	return r.talkerKey(name)
-}
-
 // LiveTierBytes is how much memory NewTier takes for a tier: the same on every
 // call. The error is that of NewTier, but for their number.
 func (r *Rule) LiveTierBytes(t limit.Tier) (int64, error) {
@@ -191,7 +181,7 @@ func (r *Rule) ContinueTier(old *Rule, t limit.Tier) (*Rule, error) {
 		return r.NewTier(t)
 	}
 	next, err := r.newLiveTier(t, old)
-	r.limiter.takeOver()
+	r.limiter.transferAll()
 	return next, err
 }
 
@@ -206,11 +196,6 @@ func (r *Rule) Counters() Counters {
 	rest := limit.RuleStats{Evictions: s.Evictions, Forgiven: s.Forgiven, Bans: s.Bans, BansRefused: s.BansRefused, DenialsUncounted: s.DenialsUncounted, Waits: s.Waits}
 	return Counters{r.counts, rest}
 }
-
-// Fingerprint is a hash of a text, keyed with [Config.Secret], for people who have to tell
-// clients apart by what they must not read, such as API keys. It is cryptographic, so nobody
-// without the secret learns from it what the text is.
-func (l *Limiter) Fingerprint(text []byte) (sum [8]byte) { return l.fingerprint(text) }
 
 // TakeAllAt is TakeAll for a caller that has read the clock for this request
 // already, right before the call: at is what [time.Now] returned, with its

@@ -88,8 +88,8 @@ func TestNamedRatesShareALine(t *testing.T) {
 				t.Fatalf("in %v at %v, out %v", p.in, p.at, p.out)
 			}
 		}
-		if s := first.Stats().Waits; s != (limit.WaitStats{Admitted: 3, Refused: 1}) || lim.waiters.Places() != 0 {
-			t.Errorf("%+v, %d places", s, lim.waiters.Places())
+		if s := first.Stats().Waits; s != (limit.WaitStats{Admitted: 3, Refused: 1}) || lim.waiters.Slots() != 0 {
+			t.Errorf("%+v, %d places", s, lim.waiters.Slots())
 		}
 	})
 }
@@ -119,7 +119,7 @@ func TestWaitInLiveTier(t *testing.T) {
 		}
 		r.DropTier(old)
 		next := live()
-		if next.TierIndex() != old.TierIndex() || next.lines == old.lines {
+		if next.TierIndex() != old.TierIndex() || next.queues == old.queues {
 			t.Error("the next tier has another index, or the same lines")
 		}
 		ask(5, next, "y") // at once
@@ -141,8 +141,8 @@ func TestWaitInLiveTier(t *testing.T) {
 				t.Errorf("guest %d in at %v", p.in[3+i], at)
 			}
 		}
-		if s := r.Stats().Waits; s != (limit.WaitStats{Admitted: 3, Denied: 2}) || lim.waiters.Places() != 0 || !old.lines.Empty() {
-			t.Errorf("%+v, %d places", s, lim.waiters.Places())
+		if s := r.Stats().Waits; s != (limit.WaitStats{Admitted: 3, Denied: 2}) || lim.waiters.Slots() != 0 || !old.queues.Empty() {
+			t.Errorf("%+v, %d places", s, lim.waiters.Slots())
 		}
 	})
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/fastlimit/fastlimit/ban"
 	"github.com/fastlimit/fastlimit/internal/exact"
+	"github.com/fastlimit/fastlimit/internal/keytext"
+	"github.com/fastlimit/fastlimit/internal/queue"
 	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/sketch"
 	"github.com/fastlimit/fastlimit/window"
@@ -16,6 +18,31 @@ type Rule struct {
 	// Immutable after New, so that all cores share these lines. What every
 	// request reads stands together and within the rule: behind HTTP the kernel
 	// work between two requests evicts our cache lines.
+	common
+
+	sampled   uint32         // digests whose lower half is below it are audited; 0: none
+	threshold uint64         // θ·B·T in ticks, rounded down: towards suspicion
+	filter    *window.Filter // nil: every request goes on to the sketch
+	shared    *exact.Shared  // nil: the buckets are the exact tier by themselves
+	sketch    *sketch.Leaky  // &cells; nil: every request is checked exactly
+	next      successor      // who goes on with this rule, if anybody does
+	cells     sketch.Leaky
+	buckets   exact.Buckets
+
+	audit    audit
+	tier     int // 1 and up of a tier, whose base is below
+	base     *Rule
+	tiers    []*Rule // see Tier
+	named    *named  // see AtRate; nil without MaxRate
+	rateSlot int     // 1 and up of a rule that AtRate has made, whose base is above
+	config   limit.RuleConfig
+	queues   *queue.Queues // nil: nobody waits
+	live     liveTiers
+}
+
+// common is what a rule, its tiers and its rates from AtRate share: who its clients are, and where
+// their requests are counted.
+type common struct {
 	limiter          *Limiter
 	enforced         bool // not in shadow mode
 	direct           bool // plain, and without bans: see take
@@ -25,32 +52,13 @@ type Rule struct {
 	tag              uint64 // of its keys, in the upper half
 	others           uint32 // ^tag: what only a key with that tag makes all ones
 	scale            uint32 // of costs: 1, or 1000 with Thousandths
-	sampled          uint32 // digests whose lower half is below it are audited; 0: none
-
-	threshold uint64 // θ·B·T in ticks, rounded down: towards suspicion
-	counts    *counters
-	filter    *window.Filter     // nil: every request goes on to the sketch
-	talkers   *sketch.TopTalkers // nil: top talkers are not tracked
-	shared    *exact.Shared      // nil: the buckets are the exact tier by themselves
-	sketch    *sketch.Leaky      // &cells; nil: every request is checked exactly
-	next      successor          // who goes on with this rule, if anybody does
-	cells     sketch.Leaky
-	buckets   exact.Buckets
-
-	audit  audit
-	bans   *ban.Table // nil: nobody is banned. A tier's is its rule's.
-	index  int        // in Limiter.rules
-	tier   int        // 1 and up of a tier, whose base is below
-	base   *Rule
-	tiers  []*Rule // see Tier
-	named  *named  // see AtRate; nil without MaxRate
-	slot   int     // 1 and up of a rule that AtRate has made, whose base is above
-	cost   uint64
-	config limit.RuleConfig
-	epoch  time.Duration // see Epoch
-	lines  *ruleLines    // nil: nobody waits
-	live   liveTiers
-	namer
+	counts           *counters
+	talkers          *sketch.TopTalkers // nil: top talkers are not tracked
+	bans             *ban.Table         // nil: nobody is banned
+	cost             uint64
+	index            int           // in Limiter.rules
+	epoch            time.Duration // of top talkers
+	prefixes         keytext.Prefixes
 }
 
 // Name is fastlimit.Rule.Name.
@@ -95,7 +103,7 @@ func (r *Rule) refundTicks(key Key, cost uint64, now time.Duration) {
 	}
 	d := key.digest()
 	if r.next.any.Load() {
-		r.doubtNext(d)
+		r.doubtSuccessors(d)
 	}
 	if uint32(d.ID) < r.sampled {
 		r.refundAudited(d, cost, now)
@@ -113,7 +121,7 @@ func (r *Rule) Reset(key Key) {
 	}
 	d := key.digest()
 	if r.next.any.Load() {
-		r.doubtNext(d)
+		r.doubtSuccessors(d)
 	}
 	if uint32(d.ID) < r.sampled {
 		r.resetAudited(d)
@@ -129,12 +137,12 @@ const minEpoch = 10 * time.Second
 func (r *Rule) time() time.Duration { return r.buckets.Clock.Late(r.buckets.Clock.Now()) }
 
 func (r *Rule) setPrefixes() {
-	r.mask4 = ^uint32(0) << (32 - r.bits4)
+	r.mask4 = ^uint32(0) << (32 - r.prefixes.Bits4)
 	r.mask6hi = ^uint64(0)
-	if r.bits6 <= 64 {
-		r.mask6hi <<= 64 - r.bits6
+	if r.prefixes.Bits6 <= 64 {
+		r.mask6hi <<= 64 - r.prefixes.Bits6
 	} else {
-		r.mask6lo = ^uint64(0) << (128 - r.bits6)
+		r.mask6lo = ^uint64(0) << (128 - r.prefixes.Bits6)
 	}
 }
 
@@ -157,27 +165,27 @@ func (r *Rule) Settle(ctx context.Context, key Key, charged, n uint64, since tim
 	now := r.buckets.Clock.Now()
 	switch {
 	case n > charged:
-		return r.raise(ctx, key, min(n-charged, r.buckets.Shape.MaxCost()), now)
+		return r.chargeMore(ctx, key, min(n-charged, r.buckets.Shape.MaxCost()), now)
 	case n < charged:
-		r.giveBack(key, charged-n, since, r.buckets.Clock.Late(now))
+		r.refundUnspent(key, charged-n, since, r.buckets.Clock.Late(now))
 	}
 	return 0
 }
 
 // raise charges as many of n further units as fit. Unlike a request they are never first
 // seen: what the filter forgives is one unit for each client.
-func (r *Rule) raise(ctx context.Context, key Key, n uint64, now time.Duration) uint64 {
+func (r *Rule) chargeMore(ctx context.Context, key Key, n uint64, now time.Duration) uint64 {
 	d := key.digest()
 	if r.filter != nil {
 		r.filter.FirstSeen(d, now) // every hit marks it: see screen
 	}
 	var suspect bool
 	if cost := r.buckets.Shape.Cost(n); uint32(d.ID) < r.sampled {
-		suspect = r.raiseAudited(d, cost, now)
+		suspect = r.addAudited(d, cost, now)
 	} else {
-		suspect = r.raiseCells(d, cost, now)
+		suspect = r.addToCells(d, cost, now)
 	}
-	r.tellNext(d, n, now)
+	r.chargeSuccessors(d, n, now)
 	if r.talkers != nil {
 		r.recordTalker(key, r.talkers.Find(d), n)
 	}
@@ -188,13 +196,13 @@ func (r *Rule) raise(ctx context.Context, key Key, n uint64, now time.Duration) 
 	return taken
 }
 
-func (r *Rule) raiseCells(d sketch.Digest, cost uint64, now time.Duration) (suspect bool) {
+func (r *Rule) addToCells(d sketch.Digest, cost uint64, now time.Duration) (suspect bool) {
 	return r.sketch == nil || r.sketch.Add(d, r.buckets.SketchTicks(now), cost) >= r.threshold
 }
 
 // giveBack returns what is left of n units that were charged at since. Clients without a
 // bucket have nothing to get back, and a store is not asked about them (P4).
-func (r *Rule) giveBack(key Key, n uint64, since, now time.Duration) {
+func (r *Rule) refundUnspent(key Key, n uint64, since, now time.Duration) {
 	ticks := r.buckets.Ticks(now)
 	back := r.buckets.Unspent(r.buckets.Shape.Cost(n), since, now)
 	if back > 0 && r.buckets.Shape.Live(r.buckets.Lookup(key.digest(), now), ticks) {

@@ -72,7 +72,7 @@ func (r *Rule) Stats() limit.RuleStats {
 		s.Bans, s.BansRunning, s.BansRefused, s.DenialsUncounted = b.Begun, b.Running, b.Full, b.Passed
 	}
 	s.Audit.Clients = r.auditStats(at)
-	if w := r.lines; w != nil {
+	if w := r.queues; w != nil {
 		s.Waits = limit.WaitStats{Waiting: w.Waiting.Load(), Admitted: w.Admitted.Load(), Left: w.Left.Load(), Denied: w.Denied.Load(), Refused: w.Refused.Load()}
 	}
 	s.Evictions, s.Forgiven = r.buckets.Table.Evictions(), r.buckets.Table.Forgiven()

@@ -113,8 +113,8 @@ func TestTalkerNames(t *testing.T) {
 		}
 		for _, k := range keys {
 			var b [sketch.TalkerNameBytes]byte
-			name := r.appendTalkerName(b[:0], k)
-			if got, want := r.talkerName(name), string(r.AppendKey(nil, k)); got != want || &name[0] != &b[0] {
+			name := r.appendName(b[:0], k)
+			if got, want := r.nameText(name), string(r.AppendKey(nil, k)); got != want || &name[0] != &b[0] {
 				t.Errorf("%s: %q reads %s, want %s", r.Name(), name, got, want)
 			}
 		}
@@ -145,19 +145,19 @@ func TestTalkerNamesAreCut(t *testing.T) {
 		{strings.Repeat(`"" `, 38) + "…", make([][]byte, 99)},
 	} {
 		var b [sketch.TalkerNameBytes]byte
-		name := r.appendTalkerName(b[:0], r.BytesKey(tt.parts...))
-		if got := r.talkerName(name); got != tt.want || &name[0] != &b[0] {
+		name := r.appendName(b[:0], r.BytesKey(tt.parts...))
+		if got := r.nameText(name); got != tt.want || &name[0] != &b[0] {
 			t.Errorf("%q reads %s, want %s", name, got, tt.want)
 		}
-		_, parts, _ := r.TalkerKey(name)
+		_, parts, _ := r.ParseName(name)
 		for i, p := range parts {
-			if want := r.limiter.fingerprint(tt.parts[i]); p.Print != nil && [8]byte(p.Print) != want || p.Print == nil && p.Cut && len(parts) < 5 {
+			if want := r.limiter.Fingerprint(tt.parts[i]); p.Print != nil && [8]byte(p.Print) != want || p.Print == nil && p.Cut && len(parts) < 5 {
 				t.Errorf("%s: part %d has the fingerprint %x, want %x", tt.want, i, p.Print, want)
 			}
 		}
 	}
 	// As releases before this one cut: the last part, without a mark.
-	if got := r.talkerName([]byte("c\x03abc\x02de")); got != "abc de…" {
+	if got := r.nameText([]byte("c\x03abc\x02de")); got != "abc de…" {
 		t.Errorf("an older name reads %s", got)
 	}
 }
@@ -170,7 +170,7 @@ func FuzzTalkerName(f *testing.F) {
 	}
 	r := talkerLimiter(f, 4, rule("a", 1, time.Second, 1)).rules[0]
 	f.Fuzz(func(t *testing.T, name []byte) {
-		text := r.talkerName(name)
+		text := r.nameText(name)
 		if text == "" {
 			t.Fatalf("%q has no text", name)
 		}

@@ -123,7 +123,7 @@ func TestTalkersOfThousandths(t *testing.T) {
 	for i := range r.talkers.Slots() {
 		var s sketch.Slot
 		if r.talkers.Read(i, &s); s.Weight > 0 {
-			weight[r.talkerName(s.Name[:s.NameLen])] = s.Weight
+			weight[r.nameText(s.Name[:s.NameLen])] = s.Weight
 		}
 	}
 	if len(weight) != 2 || weight["few"] != 10_000 || weight["many"] != 3_000 {

@@ -36,21 +36,16 @@ func (r *Rule) setTiers(rp *limit.RulePlan, c *Config, old *Rule) error {
 }
 
 func (r *Rule) newTier(i int, tp *limit.RulePlan, c *Config, old *Rule) (*Rule, error) {
-	t := &Rule{
-		limiter: r.limiter, enforced: r.enforced, mask4: r.mask4, mask6hi: r.mask6hi, mask6lo: r.mask6lo,
-		hasher: r.hasher, tag: r.tag, others: r.others, counts: r.counts, talkers: r.talkers, bans: r.bans,
-		index: r.index, tier: i + 1, base: r, cost: r.cost, scale: r.scale, config: tp.Config, epoch: r.epoch, namer: r.namer,
-	}
-	t.direct = r.direct
+	t := &Rule{common: r.common, tier: i + 1, base: r, config: tp.Config}
 	t.beginChain()
 	if old != nil {
-		err := t.adoptBuckets(old, tp, c, &r.buckets.Table)
-		t.beginLines(old)
-		r.limiter.handOver(old, t)
+		err := t.shareBuckets(old, tp, c, &r.buckets.Table)
+		t.beginQueues(old)
+		r.limiter.addTransfer(old, t)
 		return t, err
 	}
 	t.beginShape(tp)
-	t.beginLines(nil)
+	t.beginQueues(nil)
 	if err := t.buckets.Table.InitBeside(&r.buckets.Table, tp.Shape, tp.Sets); err != nil {
 		return nil, err
 	}
@@ -213,10 +208,8 @@ func (n *named) make(r *Rule, rate limit.Rate) *Rule {
 func (r *Rule) newNamed(rate limit.Rate, place int) *Rule {
 	burst := max(r.cost, min(rate.N, r.config.MaxRate.N))
 	t := &Rule{
-		limiter: r.limiter, enforced: r.enforced, mask4: r.mask4, mask6hi: r.mask6hi, mask6lo: r.mask6lo,
-		hasher: r.hasher, tag: r.tag, others: r.others, counts: r.counts, talkers: r.talkers, bans: r.bans, direct: r.direct,
-		index: r.index, base: r, slot: place + 1, cost: r.cost, scale: r.scale, config: r.config, epoch: r.epoch, namer: r.namer, buckets: r.buckets,
-		lines: r.lines, // as there is one bucket for all rates
+		common: r.common, base: r, rateSlot: place + 1, config: r.config, buckets: r.buckets,
+		queues: r.queues, // as there is one bucket for all rates
 	}
 	shape := r.buckets.Shape.At(rate.N, rate.Per, burst)
 	t.config.Rate, t.config.Burst, t.config.Tiers = rate, shape.Burst(), nil

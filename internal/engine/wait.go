@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/exact"
-	"github.com/fastlimit/fastlimit/internal/line"
+	"github.com/fastlimit/fastlimit/internal/queue"
 	"github.com/fastlimit/fastlimit/limit"
 )
 
 // Wait is fastlimit.Rule.Wait.
 func (r *Rule) Wait(ctx context.Context, key Key, n uint64) limit.Decision {
-	if r.lines == nil || n == 0 {
+	if r.queues == nil || n == 0 {
 		return r.take(ctx, key, n, unread, 0)
 	}
 	r.check(key)
@@ -30,9 +30,9 @@ func (l *Limiter) WaitAll(ctx context.Context, charges []Charge) (d limit.Decisi
 // waitAll is takeAll for a request that may wait. who may be nil.
 func (l *Limiter) waitAll(ctx context.Context, who waiter, charges []Charge, now time.Duration) (limit.Decision, int) {
 	for i := range charges {
-		if charges[i].Rule.lines != nil && charges[i].Cost > 0 {
+		if charges[i].Rule.queues != nil && charges[i].Cost > 0 {
 			w := attempt{limiter: l, charges: charges, at: stripeFor(charges), came: now, d: admitUnchecked(limit.StageFilter), by: -1}
-			if denied := w.come(ctx, now); !denied {
+			if denied := w.arrive(ctx, now); !denied {
 				w.wait(ctx, who)
 			}
 			w.leave()
@@ -42,17 +42,17 @@ func (l *Limiter) waitAll(ctx context.Context, who waiter, charges []Charge, now
 	return l.takeAll(ctx, charges, now)
 }
 
-// waitSlack is how long after its deadline one that is not the first leaves: those ahead of
-// it, whose time came before, may still be on their way.
+// waitSlack is how long a request that is not first in its queue stays after its deadline. Requests
+// ahead of it, whose deadlines were earlier, may still be about to leave.
 const waitSlack = 10 * time.Millisecond
 
-// minPause is the least time between two questions to a store that said no, but so little
-// of it that the units would fit by now.
+// minPause is the least time between two operations of a waiting request on a shared store, even
+// if the store's denial says that the units fit sooner.
 const minPause = time.Millisecond
 
 // wait waits until all rules have admitted the request, or one denies it. who may be nil.
 func (w *attempt) wait(ctx context.Context, who waiter) {
-	if !w.waits() {
+	if !w.waiting() {
 		return
 	}
 	if who != nil { // not a field, for which charges would escape
@@ -61,66 +61,66 @@ func (w *attempt) wait(ctx context.Context, who waiter) {
 	}
 	timer := time.NewTimer(w.pause())
 	defer timer.Stop()
-	for w.waits() {
+	for w.waiting() {
 		var denied bool
 		select {
-		case <-w.in.places[0].Called():
-			denied = w.turns(ctx)
+		case <-w.in.all[0].Called():
+			denied = w.step(ctx)
 		case <-timer.C:
-			denied = w.turns(ctx)
+			denied = w.step(ctx)
 		case <-ctx.Done():
-			i := w.in.places[0].charge
+			i := w.in.all[0].charge
 			w.charges[i].Rule.counts.record(w.at, limit.StageExact, false)
 			denied = w.deny(exact.Abandoned(), i, w.now())
 		case <-w.limiter.waiters.Stopped():
-			denied = w.denyFor(w.in.places[0].charge, w.now(), 0, false)
+			denied = w.denyFor(w.in.all[0].charge, w.now(), 0, false)
 		}
 		if denied {
-			for i := range w.in.places {
-				w.in.places[i].lines.CountDenied(ctx)
+			for i := range w.in.all {
+				w.in.all[i].queues.CountDenied(ctx)
 			}
 			return
 		}
-		if w.waits() {
+		if w.waiting() {
 			timer.Reset(w.pause())
 		}
 	}
 }
 
-// leave gives up the places that a denial has left.
+// leave gives up the slots that a denied request still has.
 func (w *attempt) leave() {
 	if w.in != nil {
-		for i := range w.in.places {
-			w.in.places[i].lines.Leave(w.in.places[i].Place)
+		for i := range w.in.all {
+			w.in.all[i].queues.Leave(w.in.all[i].Slot)
 		}
 	}
 }
 
 func (w *attempt) now() time.Duration { return w.limiter.clock.Now() }
 
-// pause is how long there is nothing to do unless it is woken.
+// pause is the time until the request has something to do, unless it is woken before.
 func (w *attempt) pause() time.Duration {
-	due := w.in.places[0].due
-	for i := range w.in.places {
-		due = min(due, w.in.places[i].due)
+	due := w.in.all[0].due
+	for i := range w.in.all {
+		due = min(due, w.in.all[i].due)
 	}
 	return due - w.now()
 }
 
-// turns asks the rules in whose lines the request is the first.
-func (w *attempt) turns(ctx context.Context) (denied bool) {
+// step asks the rules in whose queues the request is first.
+func (w *attempt) step(ctx context.Context) (denied bool) {
 	now := w.now()
 	var over chargeSet
 	if d, by := checkAll(theBan, w.charges, now, w.at, &over); by >= 0 {
 		return w.deny(d, by, now)
 	}
-	for i := 0; i < len(w.in.places); {
-		left, denied := w.turn(ctx, &w.in.places[i], now)
+	for i := 0; i < len(w.in.all); {
+		left, denied := w.serve(ctx, &w.in.all[i], now)
 		switch {
 		case denied:
 			return true
 		case left:
-			w.in.places = slices.Delete(w.in.places, i, i+1)
+			w.in.all = slices.Delete(w.in.all, i, i+1)
 		default:
 			i++
 		}
@@ -128,10 +128,10 @@ func (w *attempt) turns(ctx context.Context) (denied bool) {
 	return false
 }
 
-// turn asks the rule of a place if that is the first and it is time. Whoever is admitted has left
-// its line.
-func (w *attempt) turn(ctx context.Context, p *stand, now time.Duration) (left, denied bool) {
-	moved := w.follow(p)
+// serve asks the rule of a slot if the slot is first in its queue and due. An admitted request has
+// left that queue.
+func (w *attempt) serve(ctx context.Context, p *slot, now time.Duration) (left, denied bool) {
+	moved := w.toSuccessor(p)
 	if !p.First() {
 		if moved {
 			p.due = p.deadline + waitSlack
@@ -153,27 +153,30 @@ func (w *attempt) turn(ctx context.Context, p *stand, now time.Duration) (left, 
 		}
 	}
 	if d.Allowed || !c.Rule.enforced {
-		p.lines.Leave(p.Place)
-		p.lines.Admitted.Add(1)
+		p.queues.Leave(p.Slot)
+		p.queues.Admitted.Add(1)
 		return true, false
 	}
 	pause := d.RetryAfter
 	if c.Rule.shared != nil {
 		pause = max(pause, minPause)
 	}
-	if p.due = now + pause; !c.holds(&d) || p.due > p.deadline {
+	if p.due = now + pause; !c.mayWait(&d) || p.due > p.deadline {
 		return false, w.denyFor(p.charge, now, d.RetryAfter, !p.moved)
 	}
 	return false, false
 }
 
-// follow has the request ask the rule that goes on with that of its place, if With has made
-// one since it came or was asked last: for as long as either lets it wait. That it is denied then
-// does not count against the client.
-func (w *attempt) follow(p *stand) bool {
+// toSuccessor has the request ask the newest successor of its slot's rule, if With has made one
+// since the last step. It may wait for the longer of the two rules' MaxWait, and a denial
+// does not count towards a ban.
+func (w *attempt) toSuccessor(p *slot) bool {
 	c := w.charges[p.charge]
-	next := p.lines.heir.load()
-	if next == nil || next == c.Rule || c.Rule.slot > 0 { // a named rate stays what it is
+	if c.Rule.rateSlot > 0 { // a named rate stays what it is
+		return false
+	}
+	next := c.Rule.newest()
+	if next == c.Rule {
 		return false
 	}
 	w.charges, p.moved = slices.Clone(w.charges), true
@@ -188,48 +191,35 @@ func (l *Limiter) StopWaiting() {
 	l.waiters.Stop()
 }
 
-// beginWaiting gives the limiter its bounds, and the waiters of the one that it goes on
-// with, which may be nil.
+// beginWaiting sets the limiter's bounds on waiting requests. It shares the waiters of its predecessor, if
+// there is one.
 func (l *Limiter) beginWaiting(c *Config, old *Limiter) {
 	l.waitLimits = c.Wait.WithDefaults()
-	if l.waiters = line.NewWaiters(); old != nil {
+	if l.waiters = queue.NewWaiters(); old != nil {
 		l.waiters = old.waiters
 	}
 }
 
-// ruleLines are the lines of a rule, and of those that go on with it.
-type ruleLines struct {
-	line.Lines
-
-	heir weakRule // whom all who wait ask, whichever rule they came by
-}
-
-// How many shards the lines of a rule have, and those of a tier, of which there may be
-// many (TestTierMemory).
+// ruleShards and tierShards are the shards of a rule's queues and of a tier's. A rule may have
+// many tiers (TestTierMemory).
 const ruleShards, tierShards = 64, 4
 
-func (r *Rule) newLines(counts *line.Counts, shards int) *ruleLines {
-	s := new(ruleLines)
+func (r *Rule) newQueues(counts *queue.Counts, shards int) *queue.Queues {
+	s := new(queue.Queues)
 	s.Begin(shards, r.buckets.Shape.StoredUnit(), counts, r.limiter.waiters)
 	return s
 }
 
-// beginLines gives a rule, or a tier, that lets requests wait its lines, or those of old,
-// if that is not nil and has some. Time must pass by itself, so not that of a [ManualClock].
-func (r *Rule) beginLines(old *Rule) {
+// beginQueues gives a rule or tier with a MaxWait the queues of its predecessor old, or new ones if
+// there are none. With a [ManualClock] nobody waits, as its time does not pass.
+func (r *Rule) beginQueues(old *Rule) {
 	switch {
 	case r.config.MaxWait == 0 || !r.enforced || !r.limiter.clock.IsMachine():
-	case old != nil && old.lines != nil:
-		r.lines = old.lines
+	case old != nil && old.queues != nil:
+		r.queues = old.queues
 	case r.base != nil:
-		r.lines = r.newLines(r.base.lines.Counts, tierShards)
+		r.queues = r.newQueues(r.base.queues.Counts, tierShards)
 	default:
-		r.lines = r.newLines(new(line.Counts), ruleShards)
+		r.queues = r.newQueues(new(queue.Counts), ruleShards)
 	}
-}
-
-// goOn has all who wait, or come yet, ask r from now on, which goes on with their rule.
-func (s *ruleLines) goOn(r *Rule) {
-	s.heir.store(r)
-	s.WakeFirst()
 }

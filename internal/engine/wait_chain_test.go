@@ -94,8 +94,8 @@ func TestConformsThroughChainsOfReloads(t *testing.T) {
 			running.Wait()
 			synctest.Wait()
 			for _, lim := range chain {
-				if n := lim.rules[0].Stats().Bans; n > 0 || lim.waiters.Places() != 0 {
-					t.Errorf("seed %d: %d bans, %d places", seed, n, lim.waiters.Places())
+				if n := lim.rules[0].Stats().Bans; n > 0 || lim.waiters.Slots() != 0 {
+					t.Errorf("seed %d: %d bans, %d places", seed, n, lim.waiters.Slots())
 				}
 			}
 		})

@@ -107,10 +107,10 @@ func TestManyWaiters(t *testing.T) {
 	}
 	lim.StopWaiting()
 	gone()
-	if s := r.Stats().Waits; denied.Load() != n || s.Waiting != 0 || s.Denied != n || lim.waiters.Places() != 0 {
+	if s := r.Stats().Waits; denied.Load() != n || s.Waiting != 0 || s.Denied != n || lim.waiters.Slots() != 0 {
 		t.Errorf("%d denied, %+v", denied.Load(), s)
 	}
-	if !r.lines.Empty() {
+	if !r.queues.Empty() {
 		t.Error("a line is left over")
 	}
 	runtime.KeepAlive(lim)
@@ -152,7 +152,7 @@ func TestWaitConcurrently(t *testing.T) {
 		sum += admitted[i].Load()
 	}
 	sa, sb := a.Stats().Waits, b.Stats().Waits
-	if sa.Waiting != 0 || sb.Waiting != 0 || lim.waiters.Places() != 0 {
+	if sa.Waiting != 0 || sb.Waiting != 0 || lim.waiters.Slots() != 0 {
 		t.Errorf("%+v, %+v", sa, sb)
 	}
 	if n := int64(b.Stats().Allowed[limit.StageExact]); n < sum { // it counts those too that the other one has denied in the end

@@ -233,8 +233,8 @@ type waitSum struct{ limit.WaitStats }
 
 func (sum *waitSum) add(t *testing.T, lim *Limiter) {
 	s := lim.rules[0].Stats().Waits
-	if s.Waiting != 0 || lim.waiters.Places() != 0 {
-		t.Errorf("%+v and %d places after all have gone", s, lim.waiters.Places())
+	if s.Waiting != 0 || lim.waiters.Slots() != 0 {
+		t.Errorf("%+v and %d places after all have gone", s, lim.waiters.Slots())
 	}
 	sum.Admitted, sum.Left, sum.Denied, sum.Refused = sum.Admitted+s.Admitted, sum.Left+s.Left, sum.Denied+s.Denied, sum.Refused+s.Refused
 }

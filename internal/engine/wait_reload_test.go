@@ -131,8 +131,8 @@ func TestManyWaitWhileTheLimitIsRaised(t *testing.T) {
 		if took := time.Since(p.start); took < 4*time.Second+800*time.Millisecond || took > 5*time.Second {
 			t.Errorf("the last one after %v", took)
 		}
-		if d := last.rules[0].Stats(); d.Bans != 0 || lim.waiters.Places() != 0 {
-			t.Errorf("%d bans, %d places", d.Bans, lim.waiters.Places())
+		if d := last.rules[0].Stats(); d.Bans != 0 || lim.waiters.Slots() != 0 {
+			t.Errorf("%d bans, %d places", d.Bans, lim.waiters.Slots())
 		}
 	})
 }

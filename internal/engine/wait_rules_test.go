@@ -217,7 +217,7 @@ func TestRulesWaitEachByItself(t *testing.T) {
 					denied++
 				}
 			}
-			if n := lim.waiters.Places(); n != 0 {
+			if n := lim.waiters.Slots(); n != 0 {
 				t.Errorf("seed %d: %d places are left", seed, n)
 			}
 		})

@@ -222,8 +222,8 @@ func TestStopWaiting(t *testing.T) {
 		if time.Since(p.start) != 0 || len(p.out) != 5 || d.Allowed || d.RetryAfter <= 0 || p.out[1].RetryAfter <= 0 {
 			t.Errorf("%v, %+v after %v", d, p.out, time.Since(p.start))
 		}
-		if s := r.Stats().Waits; s != (limit.WaitStats{Denied: 5}) || lim.waiters.Places() != 0 {
-			t.Errorf("%+v, %d places", s, lim.waiters.Places())
+		if s := r.Stats().Waits; s != (limit.WaitStats{Denied: 5}) || lim.waiters.Slots() != 0 {
+			t.Errorf("%+v, %d places", s, lim.waiters.Slots())
 		}
 		time.Sleep(time.Second)
 		if d := r.Wait(t.Context(), r.BytesKey([]byte("a")), 1); !d.Allowed {

@@ -29,9 +29,9 @@ func (l *Limiter) With(c Config) (*Limiter, error) {
 	return newLimiter(plan, &c, l)
 }
 
-// keeps returns the rule that a rule of these settings goes on with, or nil: the one with the
-// same clients. l may be nil.
-func (l *Limiter) keeps(rp *limit.RulePlan, c *Config) *Rule {
+// predecessor returns the rule whose state a rule with these settings takes over: the one with the
+// same name, key and prefixes. It returns nil if there is none. l may be nil.
+func (l *Limiter) predecessor(rp *limit.RulePlan, c *Config) *Rule {
 	if l == nil || l.secret != c.Secret {
 		return nil
 	}
@@ -42,11 +42,11 @@ func (l *Limiter) keeps(rp *limit.RulePlan, c *Config) *Rule {
 	return r
 }
 
-// adopt makes the rule one that goes on with old. What does not depend on the limit is the
-// same; buckets and sketch are too if they can be, or else are made, empty, for handOver.
-func (r *Rule) adopt(old *Rule, rp *limit.RulePlan, c *Config) (err error) {
+// shareState has r share with old what does not depend on the limit. It shares buckets and sketch too if
+// they mean the same under both limits; else it makes empty ones, for transferFrom to fill.
+func (r *Rule) shareState(old *Rule, rp *limit.RulePlan, c *Config) (err error) {
 	r.hasher, r.tag, r.others, r.counts = old.hasher, old.tag, old.others, old.counts
-	if err = r.adoptBuckets(old, rp, c, nil); err != nil {
+	if err = r.shareBuckets(old, rp, c, nil); err != nil {
 		return err
 	}
 	if r.sketch != nil {
@@ -65,10 +65,10 @@ func (r *Rule) adopt(old *Rule, rp *limit.RulePlan, c *Config) (err error) {
 
 func (r *Rule) blocks() int { return max(1, r.plan().Blocks) }
 
-// adoptBuckets gives a rule, or a tier beside the table of a rule, the buckets of old if a
-// state means the same by both limits, and else empty ones. Operations in flight stay with
-// the buckets.
-func (r *Rule) adoptBuckets(old *Rule, rp *limit.RulePlan, c *Config, beside *bucket.Table) (err error) {
+// shareBuckets gives a rule, or a tier whose rule has the table beside, the buckets of old if their
+// states mean the same under both limits, and else empty ones. Operations in flight stay
+// with the buckets.
+func (r *Rule) shareBuckets(old *Rule, rp *limit.RulePlan, c *Config, beside *bucket.Table) (err error) {
 	is, was := &r.buckets, &old.buckets
 	stays := rp.Shape == was.Shape && rp.Config.CountDenied == old.config.CountDenied
 	r.beginShape(rp)
@@ -99,7 +99,7 @@ func sameStore(a, b bucket.Store) bool {
 	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.TypeOf(a).Comparable() && a == b
 }
 
-// setFilter makes the first-seen filter in fresh, or goes on with that of old.
+// setFilter shares the first-seen filter of old, or makes one in fresh.
 func (l *Limiter) setFilter(old *Limiter, fresh *window.Filter, now time.Duration) error {
 	p := &l.plan
 	if p.Window == 0 {
@@ -131,58 +131,12 @@ func (l *Limiter) Merge(from *Limiter) error {
 	}
 	for i := range l.plan.Rules {
 		rp := &l.plan.Rules[i]
-		if was := from.keeps(rp, &Config{Secret: l.secret}); was != nil {
-			l.rules[i].merge(was)
+		if was := from.predecessor(rp, &Config{Secret: l.secret}); was != nil {
+			l.rules[i].mergeFrom(was)
 		}
 	}
 	if l.filter != nil {
 		l.filter.Merge(from.filter)
 	}
 	return nil
-}
-
-// merge raises the buckets, cells and bans of r to those of from.
-func (r *Rule) merge(from *Rule) {
-	if r.buckets.Shape.Takes(&from.buckets.Shape) {
-		r.mergeBuckets(from)
-		r.mergeCells(from)
-		for i, t := range r.tiers {
-			if was := from.tierLike(&r.plan().Tiers[i]); was != nil {
-				t.mergeBuckets(was)
-			}
-		}
-	}
-	if r.bans != nil && from.keepsBans(r) {
-		r.bans.Adopt(from.bans, &r.config.Ban, from.time(), r.time())
-	}
-}
-
-// mergeBuckets dates what from knows so that levels come out lower, if anything: our time is
-// read first, and what is left of a µs is over.
-func (r *Rule) mergeBuckets(from *Rule) {
-	r.doubtAudit()
-	defer r.doubtAudit()
-	now := r.time()
-	r.buckets.Table.Merge(&from.buckets.Table, r.carry(from, from.time()+time.Microsecond, now))
-	if r.shared != nil {
-		r.shared.Distrust(r.time()) // the store may have forgotten
-	}
-}
-
-// mergeCells dates it the other way round.
-func (r *Rule) mergeCells(from *Rule) {
-	if r.sketch == nil {
-		return
-	}
-	was := from.time()
-	now := r.time() + time.Microsecond
-	c := r.carry(from, was, now)
-	switch {
-	case r.buckets.Logged: // its periods begin at other times
-		r.cells.Fill(r.buckets.SketchTicks(now), r.threshold)
-	case from.sketch == nil:
-		r.cells.Fill(r.buckets.SketchTicks(now), max(r.threshold, r.buckets.Table.Highest(c.Now)))
-	default:
-		r.cells.Merge(&from.cells, from.buckets.SketchTicks(was), r.buckets.SketchTicks(now), c.LevelUp)
-	}
 }

@@ -61,7 +61,7 @@ func (r banner) BanFor(x delta.Ban) (granted, runs time.Duration) {
 	c := r.Config()
 	granted = min(x.Left, c.Ban.Max)
 	b := engine.Ban{Name: x.Name, Digest: x.Digest, Left: granted, Times: x.Times}
-	if p, ok := (*engine.Rule)(r.Rule).TalkerPrefix([]byte(x.Name)); ok && r.AddrKey(p.Addr()).Digest() != x.Digest {
+	if p, _, _ := (*engine.Rule)(r.Rule).ParseName([]byte(x.Name)); p.IsValid() && r.AddrKey(p.Addr()).Digest() != x.Digest {
 		return 0, 0
 	}
 	if c.Mode != fastlimit.Enforce || !(*engine.Rule)(r.Rule).BanFor(&b) {

@@ -1,4 +1,4 @@
-package line
+package queue
 
 import (
 	"sync/atomic"
@@ -8,56 +8,55 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// Place is one place in a line.
-type Place struct {
+// Slot is a request's place in a queue.
+type Slot struct {
 	digest     sketch.Digest
-	cost       uint64        // ticks, as of Lines.unit
-	prev, next *Place        // guarded by the shard
+	cost       uint64        // ticks, by Queues.unit
+	prev, next *Slot         // guarded by the shard
 	first      atomic.Bool   // nobody is ahead; set once
 	wake       chan struct{} // of the request; buffered: 1
 }
 
-// First reports whether nobody is ahead.
-func (p *Place) First() bool { return p.first.Load() }
+// First reports whether no request is ahead.
+func (p *Slot) First() bool { return p.first.Load() }
 
-// Called receives when the request is to look at all of its places.
-func (p *Place) Called() <-chan struct{} { return p.wake }
+// Called receives when the request should look at all of its slots.
+func (p *Slot) Called() <-chan struct{} { return p.wake }
 
-// call wakes the request, which looks at all of its places.
-func (p *Place) call() {
+// call wakes the request.
+func (p *Slot) call() {
 	select {
 	case p.wake <- struct{}{}:
 	default: // it has been called, and has not looked yet
 	}
 }
 
-// setFirst tells the request that it is its turn. The shard is locked.
-func (p *Place) setFirst() {
+// setFirst makes the slot the first, and wakes its request. The shard is locked.
+func (p *Slot) setFirst() {
 	p.first.Store(true)
 	p.call()
 }
 
-// Request asks for a place.
+// Request asks for a slot.
 type Request struct {
 	Client        sketch.Digest
 	Cost          uint64 // ticks
 	Unit          uint64 // what a unit costs in them
 	Now, Deadline time.Duration
 	Limits        limit.WaitLimits // with defaults filled in
-	Beside        *Place           // another place of the same request, or nil
+	Beside        *Slot            // another slot of the same request, or nil
 }
 
-// Buckets say how long it takes from now on until cost and what is ahead of it fit the bucket
-// of d, in ticks of the rule that they are of.
+// Buckets say how long it takes from now until cost, behind ahead, fits the bucket of d. Both are
+// in ticks of the rule.
 type Buckets interface {
 	Until(d sketch.Digest, ahead, cost uint64, now time.Duration) time.Duration
 }
 
-// Join makes a place at the end of the client's line, if it will be the request's turn by the
-// deadline. It asks b under the lock of the shard, so nobody comes or leaves meanwhile, and
-// returns how long the wait is going to be. Without a place p is nil, and tooLong tells
-// whether it was for that.
-func (s *Lines) Join(r *Request, b Buckets) (p *Place, wait time.Duration, tooLong bool) {
+// Join adds a slot to the end of the client's queue if the units will fit by the deadline. It returns
+// how long that will take, which it asks b under the shard's lock, so that nobody joins or leaves meanwhile.
+// If there is no slot for the request, p is nil, and tooLong reports whether the wait is the reason.
+func (s *Queues) Join(r *Request, b Buckets) (p *Slot, wait time.Duration, tooLong bool) {
 	sh := s.shard(r.Client)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -71,20 +70,20 @@ func (s *Lines) Join(r *Request, b Buckets) (p *Place, wait time.Duration, tooLo
 		return nil, wait, true
 	case s.all.ended():
 		return nil, wait, false
-	case q != nil && q.places >= r.Limits.PerKey || !s.all.take(r.Limits.Total):
+	case q != nil && q.slots >= r.Limits.PerKey || !s.all.take(r.Limits.Total):
 		s.Refused.Add(1)
 		return nil, wait, false
 	}
-	p = &Place{digest: r.Client, cost: scaleUp(r.Cost, r.Unit, s.unit)}
+	p = &Slot{digest: r.Client, cost: scaleUp(r.Cost, r.Unit, s.unit)}
 	if r.Beside != nil {
 		p.wake = r.Beside.wake
 	} else {
 		p.wake = make(chan struct{}, 1)
 	}
 	if q == nil {
-		q = &line{first: p}
+		q = &queue{first: p}
 		if sh.m == nil {
-			sh.m = map[sketch.Digest]*line{}
+			sh.m = map[sketch.Digest]*queue{}
 		}
 		sh.m[r.Client] = q
 		p.setFirst()
@@ -92,15 +91,15 @@ func (s *Lines) Join(r *Request, b Buckets) (p *Place, wait time.Duration, tooLo
 		q.last.next, p.prev = p, q.last
 	}
 	q.last = p
-	q.places++
+	q.slots++
 	q.ticks += p.cost
 	s.taken.Add(1)
 	s.Waiting.Add(1)
 	return p, wait, false
 }
 
-// Leave gives the place up, and the turn to the next if it was the first.
-func (s *Lines) Leave(p *Place) {
+// Leave gives the slot up. If it was the first, the next one becomes the first.
+func (s *Queues) Leave(p *Slot) {
 	sh := s.shard(p.digest)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -116,11 +115,11 @@ func (s *Lines) Leave(p *Place) {
 		q.last = p.prev
 	}
 	p.prev, p.next = nil, nil
-	q.places--
-	if q.ticks -= p.cost; q.places == 0 {
+	q.slots--
+	if q.ticks -= p.cost; q.slots == 0 {
 		delete(sh.m, p.digest)
 	}
 	s.taken.Add(-1)
 	s.Waiting.Add(-1)
-	s.all.places.Add(-1)
+	s.all.slots.Add(-1)
 }

@@ -1,4 +1,4 @@
-package line
+package queue
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 )
 
 // newLines are those of a rule whose units cost ten ticks.
-func newLines(shards int) *Lines {
-	s := new(Lines)
+func newLines(shards int) *Queues {
+	s := new(Queues)
 	s.Begin(shards, 10, new(Counts), NewWaiters())
 	return s
 }
@@ -32,14 +32,14 @@ func (p pace) Until(_ sketch.Digest, ahead, _ uint64, _ time.Duration) time.Dura
 // many are bounds that nobody meets.
 var many = limit.WaitLimits{PerKey: 1 << 20, Total: 1 << 20}
 
-// join asks for a place of as many ticks, by a rule of the same unit.
-func (s *Lines) join(d sketch.Digest, cost uint64, limits limit.WaitLimits) *Place {
+// join asks for a slot of as many ticks, by a rule of the same unit.
+func (s *Queues) join(d sketch.Digest, cost uint64, limits limit.WaitLimits) *Slot {
 	p, _, _ := s.Join(&Request{Client: d, Cost: cost, Unit: 10, Deadline: time.Hour, Limits: limits}, pace(0))
 	return p
 }
 
 // called reports whether the request has been woken since it was asked last.
-func (p *Place) called() bool {
+func (p *Slot) called() bool {
 	select {
 	case <-p.Called():
 		return true
@@ -48,13 +48,13 @@ func (p *Place) called() bool {
 	}
 }
 
-// Requests of several clients come and leave in any order: the first of each line is the one
+// Requests of several clients come and leave in any order: the first of each queue is the one
 // that came before the others, it is woken once when its turn comes, and sums are those of who waits.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		s, waiting := newLines(1<<rng.IntN(3)), map[sketch.Digest][]*Place{}
+		s, waiting := newLines(1<<rng.IntN(3)), map[sketch.Digest][]*Slot{}
 		leave := func(d sketch.Digest, i int) {
 			q := waiting[d]
 			s.Leave(q[i])
@@ -84,8 +84,8 @@ func TestTurns(t *testing.T) {
 					t.Fatalf("seed %d: place %d of %d: first: %t, or woken again", seed, i, len(all), p.First())
 				}
 			}
-			if ticks, any := s.Ahead(d, 10); ticks != sum || any != (len(all) > 0) || s.all.Places() != int64(places) || s.Waiting.Load() != int64(places) {
-				t.Fatalf("seed %d: %d ticks ahead, want %d; %d and %d places, want %d", seed, ticks, sum, s.all.Places(), s.Waiting.Load(), places)
+			if ticks, any := s.Ahead(d, 10); ticks != sum || any != (len(all) > 0) || s.all.Slots() != int64(places) || s.Waiting.Load() != int64(places) {
+				t.Fatalf("seed %d: %d ticks ahead, want %d; %d and %d places, want %d", seed, ticks, sum, s.all.Slots(), s.Waiting.Load(), places)
 			}
 		}
 		for d, q := range waiting {
@@ -93,8 +93,8 @@ func TestTurns(t *testing.T) {
 				leave(d, 0)
 			}
 		}
-		if !s.Empty() || s.all.Places() != 0 {
-			t.Errorf("seed %d: %d places are left", seed, s.all.Places())
+		if !s.Empty() || s.all.Slots() != 0 {
+			t.Errorf("seed %d: %d places are left", seed, s.all.Slots())
 		}
 	}
 }
@@ -165,7 +165,7 @@ func TestStop(t *testing.T) {
 func TestWakeFirst(t *testing.T) {
 	t.Parallel()
 	s := newLines(2)
-	var first []*Place
+	var first []*Slot
 	for i := range uint64(5) {
 		first = append(first, s.join(client(i), 10, many))
 		if !first[i].called() || s.join(client(i), 10, many).called() {
@@ -219,7 +219,7 @@ func TestConcurrentTurns(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := s.Admitted.Load() + s.Left.Load(); n != callers*calls || s.Denied.Load() != 0 || !s.Empty() || s.all.Places() != 0 {
-		t.Errorf("%d have left their lines, want %d; %d places", n, callers*calls, s.all.Places())
+	if n := s.Admitted.Load() + s.Left.Load(); n != callers*calls || s.Denied.Load() != 0 || !s.Empty() || s.all.Slots() != 0 {
+		t.Errorf("%d have left their lines, want %d; %d places", n, callers*calls, s.all.Slots())
 	}
 }
