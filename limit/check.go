@@ -11,21 +11,21 @@ import (
 	"github.com/fastlimit/fastlimit/internal/field"
 )
 
-// report collects what is wrong with a configuration, as [FieldError]s.
+// report collects the problems of a configuration, as [FieldError]s.
 type report struct{ errs []error }
 
 func (r *report) add(rule, name, fix, format string, args ...any) {
 	r.errs = append(r.errs, &FieldError{Package: "fastlimit", Rule: rule, Field: name, Problem: fmt.Sprintf(format, args...), Fix: fix})
 }
 
-// wrap reports what package bucket has found, as of a rule.
+// wrap adds the problems that package bucket has found to those of a rule.
 func (r *report) wrap(rule string, err error) {
 	for _, e := range field.All(err) {
 		r.add(rule, e.Field, e.Fix, "%s", e.Problem)
 	}
 }
 
-// addAll adds what another report says of fields whose names get a prefix.
+// addAll adds the problems of another report, with a prefix before the names of fields.
 func (r *report) addAll(prefix string, other *report) {
 	for _, err := range other.errs {
 		if e, ok := err.(*FieldError); ok { //nolint:errorlint // made by add
@@ -37,11 +37,11 @@ func (r *report) addAll(prefix string, other *report) {
 
 const (
 	smallBurst   = 10  // below this θ defaults to 0
-	defaultTheta = 0.5 // the sketch settles half the burst without a check
+	defaultTheta = 0.5 // the sketch admits half the burst without a check
 )
 
-// withDefaults returns the rule with its defaults filled in, and reports all
-// that is wrong with it.
+// withDefaults returns the rule with its defaults filled in, and reports all that is wrong
+// with it.
 func (c RuleConfig) withDefaults(bad *report) RuleConfig {
 	if c.Name == "" {
 		bad.add(c.Name, "Name", "every rule needs one", "is empty")
@@ -101,8 +101,8 @@ func (c RuleConfig) withDefaults(bad *report) RuleConfig {
 	return c
 }
 
-// checkText reports text by which fastlimit.Load could not find the rule again: JSON replaces bytes
-// that are not UTF-8.
+// checkText reports text by which fastlimit.Load could not find the rule again: JSON
+// replaces bytes that are not UTF-8.
 func (c *RuleConfig) checkText(bad *report) {
 	for _, t := range [...]struct{ field, text string }{{"Name", c.Name}, {"KeyKind", c.KeyKind}} {
 		if !utf8.ValidString(t.text) {
@@ -111,7 +111,7 @@ func (c *RuleConfig) checkText(bad *report) {
 	}
 }
 
-// checkWindow reports what has no meaning with windows, or without.
+// checkWindow reports settings that have no meaning with windows, or without them.
 func (c *RuleConfig) checkWindow(bad *report) {
 	switch {
 	case c.periodic() && c.Burst != 0 && c.Burst != c.Rate.N:
@@ -121,9 +121,9 @@ func (c *RuleConfig) checkWindow(bad *report) {
 	}
 }
 
-// checkThousandths reports what cannot count in thousandths. A window's words, and those of
-// stores, hold whole units; a log would hold a thousand times for each; and the T of a named
-// rate is rounded down to a tick, which is too much of a thousandth.
+// checkThousandths reports rules that cannot count in thousandths. The words of windows and
+// of stores hold whole units. A log would hold a thousand times for each unit. The T of a
+// named rate is rounded down to a tick, which is too coarse for a thousandth.
 func (c *RuleConfig) checkThousandths(bad *report) {
 	switch {
 	case !c.Thousandths:
@@ -134,7 +134,7 @@ func (c *RuleConfig) checkThousandths(bad *report) {
 	}
 }
 
-// checkRate tells whether the rate is one that can be kept.
+// checkRate reports whether the rate can be enforced exactly.
 func (c *RuleConfig) checkRate(bad *report) bool {
 	_, err := c.newShape(1)
 	if errors.Is(err, bucket.ErrInexact) {
@@ -154,8 +154,8 @@ func (c *RuleConfig) checkRate(bad *report) bool {
 	return err == nil
 }
 
-// checkBurst holds the burst against the rate, or, where that is wrong, against
-// the one that admits the largest bursts.
+// checkBurst checks the burst against the rate or, if that is wrong, against the rate that
+// admits the largest bursts.
 func (c *RuleConfig) checkBurst(bad *report, rated bool) bool {
 	if c.periodic() {
 		return rated

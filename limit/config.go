@@ -9,24 +9,24 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// Config is what a plan depends on: of a fastlimit.Config all but what a limiter has to be
-// made for. The fields have the meaning that they have there.
+// Config is the part of a fastlimit.Config that a plan depends on. The fields have the same
+// meaning as there.
 type Config struct {
 	// Rules are the limits, in the order in which their buckets are charged.
 	// At least one, at most MaxRules.
 	Rules []RuleConfig
 
-	// Memory is how many bytes there are to share out. 0 means DefaultMemory; at least
+	// Memory is the number of bytes to share out. 0 means DefaultMemory; at least
 	// [LeastMemory].
 	Memory int64
 
-	// Reserved is how much of Memory the caller takes for tables of its own.
+	// Reserved is the part of Memory that the caller uses for its own tables.
 	Reserved int64
 
-	// Shared is whether there is an exact tier that nodes share.
+	// Shared says whether there is an exact tier that nodes share.
 	Shared bool
 
-	// Runs reports which algorithms that runs. nil means all.
+	// Runs reports whether that tier runs an algorithm. nil means that it runs all.
 	Runs func(Algorithm) bool
 
 	// StoreTimeout is J, the longest that a request waits for the shared tier. 0 means
@@ -38,12 +38,12 @@ type Config struct {
 	// MaxTopTalkers. 0 means none.
 	TopTalkers int
 
-	// Nodes is the most nodes that tell each other of their top talkers, at most
+	// Nodes is the maximum number of nodes that exchange their top talkers, at most
 	// MaxNodes; see [RulePlan.ClusterBound]. 0 means 1: this node is alone.
 	Nodes int
 
-	// Wait bounds how many requests wait at a time, of rules with a MaxWait. They take
-	// up to WaiterBytes each beside Memory.
+	// Wait bounds how many requests of rules with a MaxWait wait at a time. They take up to
+	// WaiterBytes each, on top of Memory.
 	Wait WaitLimits
 }
 
@@ -59,8 +59,8 @@ const (
 	DefaultStoreTimeout = 5 * time.Millisecond
 )
 
-// checkSizes reports numbers that are out of range, and sets those right that
-// others depend on.
+// checkSizes reports numbers that are out of range, and corrects those that later checks
+// depend on.
 func (c *Config) checkSizes(bad *report) {
 	if n := len(c.Rules); n == 0 || n > MaxRules {
 		bad.add("", "Rules", fmt.Sprintf("want 1 to %d", MaxRules), "%d rules", n)
@@ -84,7 +84,7 @@ func (c *Config) checkSizes(bad *report) {
 	}
 }
 
-// checkShared reports a rule that the shared tier, if there is one, cannot keep.
+// checkShared reports a rule that the shared tier, if there is one, cannot enforce.
 func (c *Config) checkShared(rp *RulePlan, bad *report) {
 	rc, algorithm := &rp.Config, rp.Shape.Algorithm()
 	switch {
@@ -99,8 +99,8 @@ func (c *Config) checkShared(rp *RulePlan, bad *report) {
 	}
 }
 
-// LeastMemory is the least [Config.Memory] for so many rules with so many top
-// talkers each.
+// LeastMemory returns the least [Config.Memory] for so many rules with so many top talkers
+// each.
 func LeastMemory(rules, topTalkers int) int64 {
 	return max(MinMemory, 2*minRuleBytes*int64(rules)) + slotBytes(talkerSlots(topTalkers), rules)
 }
@@ -108,7 +108,7 @@ func LeastMemory(rules, topTalkers int) int64 {
 // talkerSlots rounds up to whole sets.
 func talkerSlots(n int) int { return (n + 3) / 4 * 4 }
 
-// slotBytes is what the top talkers of some rules take.
+// slotBytes returns the memory that the top talkers of some rules take.
 func slotBytes(slots, rules int) int64 {
 	return int64(slots) * int64(sketch.TalkerSlotBytes) * int64(rules)
 }

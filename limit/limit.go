@@ -1,15 +1,17 @@
-// Package limit is what a rule says, and how memory is shared out.
+// Package limit defines the settings of a rule, and shares out the memory of a limiter.
 //
-// A [RuleConfig] says who its clients are, how much each of them may take, and what happens
-// to a request that does not fit. Checks fill in the defaults and tell all mistakes at once,
-// each a [FieldError]. A [Decision] is what becomes of one request, and which [Stage] said so.
+// A [RuleConfig] says who the clients of a rule are, how much each of them may take, and
+// what happens to a request that does not fit. Checks fill in the defaults and report all
+// mistakes at once, each as a [FieldError]. A [Decision] is the result for one request, and
+// its [Stage] is the part of the limiter that decided.
 //
-// [NewPlan] shares the memory of a limiter out: to the first-seen filter, and to the sketch,
-// the bucket table, the bans and the top talkers of each rule by what it needs for the traffic
-// that it is planned for. A [Plan] has these sizes, how much traffic they carry, and what a
-// client is admitted at most ([RulePlan.MaxBurst], [RulePlan.ClusterBound]). Nothing here
-// takes memory, decides on a request or knows the time: package fastlimit does, which makes a
-// limiter of a plan, and whose comment has the promises and what θ, T, r, B and J are.
+// [NewPlan] shares out the memory of a limiter: to the first-seen filter, and to the
+// sketch, the bucket table, the bans and the top talkers of each rule, by what each rule
+// needs for the traffic that it is planned for. A [Plan] has these sizes, how much traffic
+// they carry, and how much a client is admitted at most ([RulePlan.MaxBurst],
+// [RulePlan.ClusterBound]). Nothing here allocates that memory, decides on a request or
+// knows the time. Package fastlimit does: it makes a limiter from a plan, and its comment
+// defines the promises and θ, T, r, B and J.
 package limit
 
 import (
@@ -18,7 +20,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/field"
 )
 
-// BanPolicy says who is banned, and for how long.
+// BanPolicy says which clients are banned, and for how long.
 type BanPolicy = ban.Policy
 
 // Algorithm is how a rule counts.
@@ -28,34 +30,35 @@ type Algorithm = bucket.Algorithm
 const (
 	// LeakyBucket leaks at the rate and holds the burst.
 	LeakyBucket = bucket.LeakyBucket
-	// TokenBucket is its mirror: a bucket of burst tokens, full at first, that is
-	// refilled at the rate, one token a unit. It decides as LeakyBucket does, and
-	// goes on with its state. [Decision].Remaining is the tokens left, TimeToEmpty
+	// TokenBucket is LeakyBucket counted down: a bucket of burst tokens, full at first,
+	// that is refilled at the rate, with one token per unit. It decides as LeakyBucket
+	// does, and takes over its state. [Decision].Remaining is the tokens left, TimeToEmpty
 	// the time until the bucket is full again.
 	TokenBucket = bucket.TokenBucket
-	// FixedWindow admits Rate.N units in each period Rate.Per, from a second to 366
-	// days, N below 2^32. Periods begin at multiples of it since 1970-01-01 00:00 UTC,
-	// by the machine's clock, or the store's if there is one. Around the end of a
-	// period a client may take 2·N at once. There is no burst; [Decision].Remaining is
-	// of this period, TimeToEmpty the time to its end.
+	// FixedWindow admits Rate.N units in each period Rate.Per, from a second to 366 days,
+	// with N below 2^32. Periods begin at multiples of Rate.Per since 1970-01-01 00:00 UTC,
+	// by the clock of the machine or, if there is one, of the store. Around the end of a
+	// period a client may take 2·N at once. There is no burst. [Decision].Remaining is for
+	// this period, TimeToEmpty the time to its end.
 	FixedWindow = bucket.FixedWindow
-	// SlidingWindow counts in the periods of FixedWindow, and adds the count of the
-	// period before by the share of it that the period ending now would cover: at most
-	// Rate.N in all, so no 2·N at once where a period ends. Rate.Per is whole sixteenths of a
-	// second; Rate.N is at most 32,767 of a second, 262,143 of a minute, 2,097,151 of an hour.
+	// SlidingWindow counts in the periods of FixedWindow, and adds the share of the
+	// previous period's count that the period ending now would cover. It admits at most
+	// Rate.N in all, so no 2·N at once where a period ends. Rate.Per is whole sixteenths of
+	// a second; Rate.N is at most 32,767 for a second, 262,143 for a minute, 2,097,151 for
+	// an hour.
 	SlidingWindow = bucket.SlidingWindow
-	// SlidingLog keeps the time of each unit, and admits Rate.N in any period Rate.Per.
-	// It takes 8 bytes of memory for each unit of each suspect, which [NewPlan] refuses
-	// where they do not fit. Rate.N is at most 4096 with a shared store, else 2^20.
+	// SlidingLog keeps the time of each unit, and admits Rate.N in any period Rate.Per. It
+	// takes 8 bytes of memory for each unit of each suspect; [NewPlan] rejects a rule whose
+	// logs do not fit. Rate.N is at most 4096 with a shared store, else 2^20.
 	SlidingLog = bucket.SlidingLog
 )
 
-// FieldError is one thing that is wrong with one field of a configuration, in
-// strings: Package, Rule if it is a rule's, Field, Problem and Fix. [NewPlan] joins all that it finds;
-// errors.As gets at them.
+// FieldError is one thing that is wrong with one field of a configuration, as strings:
+// Package, Rule if the field is a rule's, Field, Problem and Fix. [NewPlan] joins all that
+// it finds; errors.As extracts them.
 type FieldError = field.Error
 
-// Mode tells whether a rule denies, or only counts what it would deny.
+// Mode says whether a rule denies requests or only counts those that it would deny.
 type Mode uint8
 
 // The modes. The zero value is Enforce.
@@ -64,7 +67,7 @@ const (
 	Shadow       // decide and count, but never deny
 )
 
-// String is the mode's name in configuration and metrics.
+// String returns the mode's name in configuration and metrics.
 func (m Mode) String() string {
 	if m == Shadow {
 		return "shadow"
@@ -72,20 +75,20 @@ func (m Mode) String() string {
 	return "enforce"
 }
 
-// OnFailure is what a rule does with a request whose shared exact bucket could
-// not be asked in time.
+// OnFailure says what a rule does with a request if the shared exact tier does not answer
+// in time.
 type OnFailure uint8
 
 // The failure policies. The zero value is FailLocal.
 const (
-	// FailLocal lets this node's own table decide, which holds what the
-	// shared tier answered last: every node keeps the limit by itself.
+	// FailLocal lets this node's table decide, which holds the shared tier's latest
+	// answers: every node enforces the limit separately.
 	FailLocal  OnFailure = iota
 	FailOpen             // admit
 	FailClosed           // deny: the stated exception to P1
 )
 
-// String is the policy's name in configuration.
+// String returns the policy's name in configuration.
 func (f OnFailure) String() string {
 	switch f {
 	case FailOpen:

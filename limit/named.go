@@ -6,11 +6,12 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 )
 
-// MaxNamedRates is how many rates of fastlimit.Rule.AtRate a rule keeps at hand. More may be named:
-// then the limit for one is made anew, while what clients have taken stays as it is.
+// MaxNamedRates is how many rates of fastlimit.Rule.AtRate a rule caches. More may be
+// named: then the limit for one is made again, while what clients have taken stays as it
+// is.
 const MaxNamedRates = 64
 
-// namedBytes is what the limits for named rates of a rule may take.
+// namedBytes returns the most memory that a rule's limits for named rates take.
 func (rp *RulePlan) namedBytes() int64 {
 	if rp.Config.MaxRate == (Rate{}) {
 		return 0
@@ -18,8 +19,8 @@ func (rp *RulePlan) namedBytes() int64 {
 	return MaxNamedRates * rp.fixedBytes()
 }
 
-// Bounded is a rate that is named for a client, or the bound that it is beyond: MaxRate, or the
-// slowest rate at which a checked rule can admit a request.
+// Bounded returns a rate that is named for a client, limited to the range between the
+// slowest rate at which a checked rule can admit a request and MaxRate.
 func (c *RuleConfig) Bounded(rate Rate) Rate {
 	switch {
 	case rate.above(c.MaxRate):
@@ -27,7 +28,7 @@ func (c *RuleConfig) Bounded(rate Rate) Rate {
 	case rate.N == 0, rate.Per <= 0:
 		rate = slowest
 	}
-	// With its cost the rule must admit a request at any rate.
+	// The rule must admit a request of its cost at any rate.
 	for _, least := range [...]Rate{slowest, {N: c.Cost, Per: bucket.MaxFine}} {
 		if least.above(rate) {
 			rate = least
@@ -36,7 +37,7 @@ func (c *RuleConfig) Bounded(rate Rate) Rate {
 	return rate
 }
 
-// fine is the bucket of a rule for which rates are named.
+// fine returns the bucket of a rule for which rates are named.
 func (c *RuleConfig) fine(s bucket.Shape) (bucket.Shape, error) {
 	fine, ok := s.Fine()
 	if ok {
@@ -51,7 +52,7 @@ func (c *RuleConfig) fine(s bucket.Shape) (bucket.Shape, error) {
 	return s, e
 }
 
-// checkMaxRate reports a MaxRate that is none, or that the rule cannot have.
+// checkMaxRate reports a MaxRate that is not a rate, or that the rule cannot have.
 func (c *RuleConfig) checkMaxRate(bad *report) {
 	if c.MaxRate == (Rate{}) {
 		return

@@ -7,15 +7,15 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 )
 
-// Plan is how a configuration's memory is shared out and what it can carry.
+// Plan says how a configuration's memory is shared out and how much traffic it can carry.
 type Plan struct {
-	Memory  int64         // bytes in all, counters and audits excluded
+	Memory  int64         // total bytes, without counters and audits
 	Window  time.Duration // of the first-seen filter; 0 if no rule uses it
 	Clients int           // distinct clients per window that the filter knows
 	Rules   []RulePlan    // in the order of Config.Rules
 
-	FilterWords  int           // of the first-seen filter, of 64 bits, in each generation
-	Nodes        int           // N, that tell each other of their top talkers; at least 1
+	FilterWords  int           // of the first-seen filter, 64 bits each, in each generation
+	Nodes        int           // N, the nodes that exchange their top talkers; at least 1
 	StoreTimeout time.Duration // J; 0 without a shared exact tier
 
 	tierMemory int64 // of the tiers of all rules
@@ -30,35 +30,34 @@ type RulePlan struct {
 
 	TopTalkers int // clients tracked individually; 0: none
 
-	// Bans is how many clients the rule can have banned at a time, and BanBytes what its
-	// table of them takes; 0 if it bans nobody.
+	// Bans is how many clients the rule can ban at a time, and BanBytes what its table of
+	// them takes; 0 if it bans nobody.
 	Bans     int
 	BanBytes int64
 
-	// Buckets is the number of suspects that the table holds at a time without
-	// giving up the bucket of any.
+	// Buckets is the number of suspects that the table holds at a time without evicting
+	// any.
 	Buckets int
-	// Overflow is the chance, at most, that the table gives one up although only
+	// Overflow is an upper bound of the chance that the table evicts a bucket although only
 	// half as many are alive, for which it is planned.
 	Overflow float64
-	// RequestsPerSecond is the traffic of distinct clients up to which the
-	// sketch stays at load 0.5 and the suspects that could be alive fit half
-	// the table. Beyond it more and more requests are checked exactly; from
-	// twice that on buckets are lost (P3).
+	// RequestsPerSecond is the traffic of distinct clients up to which the sketch stays at
+	// load 0.5 and the suspects that could be alive fit half the table. Beyond it more and
+	// more requests are checked exactly, and from twice that on buckets are lost (P3).
 	RequestsPerSecond float64
 
-	// Tiers are those of the rule. Each has neither filter nor sketch. Their memory is
-	// not in Bytes.
+	// Tiers are those of the rule. They have neither filter nor sketch. Their memory is not
+	// in Bytes.
 	Tiers []RulePlan
 
-	Shape  bucket.Shape // the bucket, which holds r·J more with a shared exact tier
+	Shape  bucket.Shape // the bucket, which with a shared exact tier holds r·J more
 	Blocks int          // of the sketch, of [sketch.BlockBytes] each
 	Sets   int          // of the table, of four buckets each
 
-	clients int  // of a tier, at most; 0: not known
+	clients int  // the most that a tier has; 0: not known
 	shared  bool // whether there is a shared exact tier
 
-	slack time.Duration // J: what a shared bucket holds more, as time
+	slack time.Duration // J: the time that a shared bucket holds on top
 	nodes int           // N, at least 1
 }
 
@@ -68,42 +67,41 @@ const (
 
 	// targetLoad is ρ, at which the noise of a cell has a tail of e^-1.26x.
 	targetLoad = 0.5
-	// targetNoise is the share of θ·N that noise may be by the end of a window.
+	// targetNoise is the share of θ·N that noise may reach by the end of a window.
 	targetNoise = 0.25
-	// targetFill leaves half of the buckets for floods that are not planned for.
-	// Up to a fill of 1 none is given up; at a half 3 % of them are not in the
-	// first set in which they are looked for (bucket.Table).
+	// targetFill leaves half of the buckets for floods that are not planned for. Up to a
+	// fill of 1 no bucket is evicted; at one half 3 % of them are not in the first set in
+	// which they are looked for (bucket.Table).
 	targetFill = 0.5
 
-	// targetRPSPerCore is the rate per core beyond which more cells and bits only
-	// cost cache misses: no core serves more HTTP requests. Machines are
-	// planned as if they had two cores or more.
+	// targetRPSPerCore is the rate per core beyond which more cells and bits only cost
+	// cache misses, as no core serves more HTTP requests. Machines are planned as if they
+	// had at least two cores.
 	targetRPSPerCore = 250e3
 	minCores         = 2
 
-	// bitsPerClient of a generation of the filter: at the planned rate a sixth
-	// of new clients are then taken for known ones, and the sketch has room for
-	// all. With 10 bits it were 2 %, but each look at the filter then misses the
-	// nearer caches, which is a quarter of the time of a decision and half of
-	// one on a new client (BenchmarkZipf, BenchmarkDistinct).
+	// bitsPerClient is the number of bits per client in a generation of the filter. At the
+	// planned rate it then takes a sixth of new clients for known ones, and the sketch has
+	// room for all. With 10 bits that would be 2 %, but each filter lookup would miss the
+	// nearer caches, which is a quarter of the time of a decision and half of one on a new
+	// client (BenchmarkZipf, BenchmarkDistinct).
 	bitsPerClient = 4
 
-	// minRuleBytes keeps a rule usable beside much hungrier ones.
+	// minRuleBytes keeps a rule usable when others need much more.
 	minRuleBytes = 128 << 10
 
-	// minLogs is the least number of clients at a time that logs must be for. With
-	// fewer a small flood makes the table forget whom it was to limit.
+	// minLogs is the minimum number of clients that have room for a log at a time. With
+	// fewer a small flood makes the table forget the clients that it should limit.
 	minLogs = 1024
 )
 
-// NewPlan checks a configuration and shares its memory out. It takes none. Its
+// NewPlan checks a configuration and shares its memory out. It allocates none of it. Its
 // error joins everything that is wrong.
 //
-// Up to a quarter goes to the first-seen filter. The rules share the rest: what
-// a rule's sketch and table must hold at a given traffic is proportional to T =
-// 1/r, so slow rules get what fast ones do not need. Nothing gets more than
-// serves 250,000 requests per second and core: it would make the working set
-// larger and every decision slower.
+// Up to a quarter goes to the first-seen filter. The rules share the rest. What a rule's
+// sketch and table must hold at a given traffic is proportional to T = 1/r, so slow rules
+// get what fast ones do not need. No rule gets more than it takes to serve 250,000 requests
+// per second and core: more would enlarge the working set and slow down every decision.
 func NewPlan(c Config) (*Plan, error) {
 	if c.Memory == 0 {
 		c.Memory = DefaultMemory
@@ -137,7 +135,7 @@ func NewPlan(c Config) (*Plan, error) {
 	if p.planTiers((c.Memory-talkerBytes)/2-c.Reserved, bad); len(bad.errs) > 0 {
 		return nil, errors.Join(bad.errs...)
 	}
-	// Rounded up, as rules whose tables change begin anew: a few more tiers do not.
+	// Rounded up, so that a few more tiers do not change the tables of rules.
 	step := c.Memory / 16
 	budget := c.Memory - talkerBytes - (p.tierMemory+c.Reserved+step-1)/step*step
 	banBytes := p.planBans(budget)
@@ -155,8 +153,9 @@ func NewPlan(c Config) (*Plan, error) {
 	return p, nil
 }
 
-// NewRulePlan checks a rule and its tiers, and plans them but for their sizes: for a limiter
-// that has them already. Of c it reads Shared, Runs, Nodes, and StoreTimeout as it is.
+// NewRulePlan checks a rule and its tiers and plans them, except for their sizes. It is for
+// a limiter that has these already. It reads Shared, Runs, Nodes and StoreTimeout of c, the
+// last without its default.
 func NewRulePlan(rc RuleConfig, c *Config) (RulePlan, error) {
 	bad := &report{}
 	if rc = rc.withDefaults(bad); len(bad.errs) > 0 {
@@ -166,8 +165,8 @@ func NewRulePlan(rc RuleConfig, c *Config) (RulePlan, error) {
 	return rp, errors.Join(bad.errs...)
 }
 
-// planRule plans a checked rule and its tiers but for their sizes, and reports what is wrong
-// with these.
+// planRule plans a checked rule and its tiers, except for their sizes, and reports what is
+// wrong with the tiers.
 func (c *Config) planRule(rc RuleConfig, bad *report) RulePlan {
 	rp := newRulePlan(rc, c.slack(), max(1, c.Nodes))
 	rp.shared = c.Shared
@@ -176,7 +175,7 @@ func (c *Config) planRule(rc RuleConfig, bad *report) RulePlan {
 	return rp
 }
 
-// slack is J, or 0 without a shared tier.
+// slack returns J, or 0 without a shared tier.
 func (c *Config) slack() time.Duration {
 	if !c.Shared {
 		return 0
@@ -197,10 +196,10 @@ func (rp *RulePlan) Windowed() bool { return rp.Shape.Windowed() }
 // times of 8 bytes.
 func (rp *RulePlan) Logged() bool { return rp.Shape.Logged() }
 
-// periodic reports whether the rule counts what a period holds, instead of leaking.
+// periodic reports whether the rule counts the units of a period instead of leaking.
 func (rp *RulePlan) periodic() bool { return rp.Windowed() || rp.Logged() }
 
-// sliding reports whether units of two of the sketch's periods can count at once.
+// sliding reports whether units from two of the sketch's periods can count at once.
 func (rp *RulePlan) sliding() bool {
 	return rp.Logged() || rp.Shape.Algorithm() == SlidingWindow
 }

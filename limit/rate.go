@@ -49,7 +49,7 @@ func ParseRate(s string) (Rate, error) {
 	return Rate{N: n, Per: time.Duration(count) * unit}, nil
 }
 
-// PerSecond is the rate as a number of units per second.
+// PerSecond returns the rate in units per second.
 func (r Rate) PerSecond() float64 {
 	if r.Per <= 0 {
 		return 0
@@ -57,7 +57,7 @@ func (r Rate) PerSecond() float64 {
 	return float64(r.N) / r.Per.Seconds()
 }
 
-// String is the form that [ParseRate] reads.
+// String returns the rate in the form that [ParseRate] reads.
 func (r Rate) String() string {
 	for _, u := range []string{"d", "h", "m", "s"} {
 		switch {
@@ -70,8 +70,8 @@ func (r Rate) String() string {
 	return fmt.Sprintf("%d/%v", r.N, r.Per)
 }
 
-// inSeconds is the same rate per whole seconds, the shortest period that [ParseRate]
-// reads: 3/2ms as 1500/s. A rate that does not fit stays as it is.
+// inSeconds returns the same rate per whole seconds, the shortest period that [ParseRate]
+// reads: 3/2ms as 1500/s. It returns a rate that does not fit unchanged.
 func (r Rate) inSeconds() Rate {
 	if r.Per <= 0 || r.Per%time.Second == 0 {
 		return r

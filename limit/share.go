@@ -12,10 +12,10 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// targetRPS is the traffic that this machine is planned for.
+// targetRPS returns the traffic that this machine is planned for.
 func targetRPS() float64 { return targetRPSPerCore * float64(max(minCores, runtime.GOMAXPROCS(0))) }
 
-// planFilter sets the window to the longest drain time that is served.
+// planFilter sets the window to the longest drain time of the rules that the filter serves.
 func (p *Plan) planFilter(budget int64) {
 	for i := range p.Rules {
 		if rp := &p.Rules[i]; rp.Filter {
@@ -31,22 +31,22 @@ func (p *Plan) planFilter(budget int64) {
 	p.Clients = sketch.BloomCapacity(p.FilterWords)
 }
 
-// sketchBytes and tableBytes are what one request per second needs.
+// sketchBytes and tableBytes return the memory that one request per second needs.
 func (rp *RulePlan) sketchBytes() float64 {
 	if !rp.HasSketch() {
 		return 0
 	}
 	cells := sketch.Depth * rp.Shape.LeakSeconds(1) / targetLoad // d·rps/(ρ·r)
 	if rp.periodic() {
-		// What others count in a client's cells by the end of a window is to be the
-		// targetNoise'th part of what makes a suspect, on average.
+		// By the end of a window, other clients' counts in a client's cells should average
+		// targetNoise times what makes a suspect.
 		cells = sketch.Depth * rp.perSuspect() / targetNoise
 	}
 	return cells * 8
 }
 
-// perSuspect is the number of clients who become suspects in a window for each request
-// per second, since each has taken θ·N, or half as much where a period slides.
+// perSuspect returns the number of clients that become suspects in a window for each
+// request per second, since each has taken θ·N, or half as much if the period slides.
 func (rp *RulePlan) perSuspect() float64 {
 	units := *rp.Config.EscalateAt * float64(rp.Config.Burst)
 	if rp.sliding() {
@@ -57,11 +57,11 @@ func (rp *RulePlan) perSuspect() float64 {
 
 func (rp *RulePlan) tableBytes() float64 {
 	theta := *rp.Config.EscalateAt
-	suspects := rp.Shape.LeakSeconds(1) // alive: each unit keeps a bucket for T
+	suspects := rp.Shape.LeakSeconds(1) // live ones: each unit keeps a bucket for T
 	switch {
 	case rp.periodic():
 		if suspects = rp.perSuspect(); rp.sliding() {
-			suspects *= 2 // those of the window before are alive
+			suspects *= 2 // those of the previous window are still alive
 		}
 	case theta > 0:
 		suspects *= (1 + theta) / theta // K of P3
@@ -69,9 +69,9 @@ func (rp *RulePlan) tableBytes() float64 {
 	return suspects / targetFill * float64(rp.Shape.SetBytes()) / 4
 }
 
-// planRules shares the budget out by max-min fairness: everybody gets the same,
-// but nobody more than serves targetRPS, and what they leave goes to the others.
-// So a fast rule, which needs little, has it beside any number of slow ones.
+// planRules shares the budget out by max-min fairness: every rule gets the same, but none
+// more than it takes to serve targetRPS, and what such rules leave goes to the others. So a
+// fast rule, which needs little, gets that however many slow rules there are.
 func (p *Plan) planRules(budget int64) {
 	order := make([]*RulePlan, len(p.Rules))
 	for i := range p.Rules {
@@ -81,7 +81,7 @@ func (p *Plan) planRules(budget int64) {
 	for i, rp := range order {
 		share := float64(budget) / float64(len(order)-i)
 		rp.take(min(share, max(minRuleBytes, targetRPS()*rp.need())))
-		budget -= min(rp.Bytes, int64(share)) // one log may be more than the share: see checkLogs
+		budget -= min(rp.Bytes, int64(share)) // one log may be larger than the share: see checkLogs
 		p.Memory += rp.Bytes
 	}
 }
@@ -110,11 +110,11 @@ func (p *Plan) checkLogs(memory int64, bad *report) {
 	}
 }
 
-// need is the memory for one request per second.
+// need returns the memory for one request per second.
 func (rp *RulePlan) need() float64 { return rp.sketchBytes() + rp.tableBytes() }
 
-// ShutBytes is what a sliding window with a shared exact tier takes to know for whom nothing
-// fits by what that has answered.
+// ShutBytes is the memory in which a sliding window with a shared exact tier remembers,
+// from that tier's answers, for which clients nothing fits.
 const ShutBytes = 32 << 10
 
 // take splits a share between sketch and table.
@@ -137,11 +137,11 @@ func (rp *RulePlan) take(total float64) {
 const (
 	// banShare is the share of the memory that all bans together may take.
 	banShare = 4
-	// maxBans is the most that a rule's table is made for.
+	// maxBans is the largest number of bans that a rule's table is made for.
 	maxBans = 1 << 17
 )
 
-// planBans shares out what bans may take of a budget.
+// planBans gives bans their part of a budget.
 func (p *Plan) planBans(budget int64) (taken int64) {
 	var with []*RulePlan
 	for i := range p.Rules {

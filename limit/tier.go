@@ -10,41 +10,41 @@ import (
 	"github.com/fastlimit/fastlimit/internal/bytesize"
 )
 
-// Tier is another limit of a rule, which some of its clients have instead of the
-// rule's. Whoever tells clients apart knows which: see fastlimit.Rule.Tier.
+// Tier is another limit of a rule, for clients that have it instead of the rule's. The
+// caller knows which clients these are; see fastlimit.Rule.Tier.
 type Tier struct {
-	// Rate is the rate that a client may sustain. Zero means that of the rule.
+	// Rate is the rate that a client may sustain. Zero means the rate of the rule.
 	Rate Rate
 
-	// Burst is what a client may take at once from rest. 0 means Rate.N or, if Rate is
-	// zero too, the burst of the rule.
+	// Burst is the number of units that a client may take at once from rest. 0 means Rate.N
+	// or, if Rate is zero too, the burst of the rule.
 	Burst uint64
 
-	// Clients is how many clients at most have this limit, for [NewPlan]: so many
-	// buckets never have to be given up. 0 means that it is not known.
+	// Clients is the maximum number of clients with this limit, for [NewPlan]: that many
+	// buckets never have to be evicted. 0 means that it is not known.
 	Clients int
 }
 
-// MaxTiers is the most tiers of a rule. Clients with the same limit share one.
+// MaxTiers is the maximum number of tiers of a rule. Clients with the same limit share one.
 const MaxTiers = 1024
 
-// MaxLiveTierClients bounds Clients of a tier that is made while its rule is in use, and is what
-// 0 means there.
+// MaxLiveTierClients bounds Clients of a tier that is made while its rule is in use. For
+// such a tier 0 means this number.
 const MaxLiveTierClients = 16 << 10
 
 const (
-	// TierBytes is what a tier takes beside its table: the rule, and what servers
+	// TierBytes is the memory of a tier without its table: the rule, and what servers
 	// prepare for its denials.
 	TierBytes = 4 << 10
 
-	// SharedTierBytes is what a shared exact tier adds for operations in flight.
+	// SharedTierBytes is added for operations in flight with a shared exact tier.
 	SharedTierBytes = 12 << 10
 
-	// minTierTable is the least table of a tier with many clients, or any number.
+	// minTierTable is the smallest table of a tier with many clients, or with any number.
 	minTierTable = 16 << 10
 
-	// leastTierClients keeps the tables of a few clients from being made anew, empty,
-	// with each client that is added.
+	// leastTierClients keeps the tables of a few clients from being replaced by new, empty
+	// ones with each client that is added.
 	leastTierClients = 32
 )
 
@@ -59,7 +59,7 @@ func (c *RuleConfig) tierOf(t Tier) RuleConfig {
 	return own
 }
 
-// addTiers plans the rule's tiers, but for their tables, and reports what is wrong with
+// addTiers plans the rule's tiers, except for their tables, and reports what is wrong with
 // them as fields of Tiers[i].
 func (rp *RulePlan) addTiers(c *Config, bad *report) {
 	rc := &rp.Config
@@ -80,9 +80,9 @@ func (rp *RulePlan) addTiers(c *Config, bad *report) {
 	}
 }
 
-// PlanTiers plans other limits of a rule that is in use, as if its configuration had them
-// instead of its own, each with a table for so many clients as it says. Their Bytes are beside
-// those of the rule.
+// PlanTiers plans other limits of a rule that is in use, as if they were the Tiers of its
+// configuration, each with a table for its number of Clients. Their Bytes are not part of
+// the rule's.
 func (rp *RulePlan) PlanTiers(tiers []Tier) ([]RulePlan, error) {
 	with, bad := *rp, new(report)
 	with.Config.Tiers, with.Tiers = tiers, nil
@@ -97,7 +97,7 @@ func (rp *RulePlan) PlanTiers(tiers []Tier) ([]RulePlan, error) {
 	return with.Tiers, nil
 }
 
-// fixedBytes is what a tier takes beside its table.
+// fixedBytes returns the memory of a tier without its table.
 func (rp *RulePlan) fixedBytes() int64 {
 	if rp.shared {
 		return TierBytes + SharedTierBytes
@@ -105,9 +105,9 @@ func (rp *RulePlan) fixedBytes() int64 {
 	return TierBytes
 }
 
-// planTiers shares out what tiers may take, half of the memory less what the caller has
-// reserved: to tiers with few clients by their number, to the others by what the traffic
-// that rules are planned for needs.
+// planTiers shares out the memory that tiers may take, half of the total minus what the
+// caller has reserved. Tiers with few clients get it by their number, the others by what
+// the traffic that rules are planned for needs.
 func (p *Plan) planTiers(left int64, bad *report) {
 	var open []*RulePlan
 	for i := range p.Rules {
@@ -148,8 +148,8 @@ func (p *Plan) planTiers(left int64, bad *report) {
 	}
 }
 
-// tableFor is the size of a table that is half full with so many clients, rounded up so
-// that a few more do not change it.
+// tableFor returns the size of a table that is half full with that many clients, rounded up
+// so that a few more do not change it.
 func (rp *RulePlan) tableFor(clients int) int64 {
 	n := uint64(max(clients, leastTierClients))
 	n = 1 << bits.Len64(n-1)
@@ -159,15 +159,15 @@ func (rp *RulePlan) tableFor(clients int) int64 {
 	return withRounding(rp.Shape.TableBytes(int(float64(n) / targetFill / 4)))
 }
 
-// withRounding adds what the allocator rounds up, which counts in small tables.
+// withRounding adds what the allocator rounds up, which matters in small tables.
 func withRounding(bytes int) int64 { return int64(bytes + min(bytes/8, 24<<10)) }
 
-// openTable is the size of a table for the traffic that rules are planned for.
+// openTable returns the size of a table for the traffic that rules are planned for.
 func (rp *RulePlan) openTable() int64 {
 	return max(minTierTable, int64(min(targetRPS()*rp.tableBytes(), 1<<50)))
 }
 
-// setTable gives a tier a table of so many bytes.
+// setTable gives a tier a table of that many bytes.
 func (rp *RulePlan) setTable(bytes int64) {
 	rp.Sets = rp.Shape.SetsIn(int(bytes - min(bytes/9, 24<<10)))
 	rp.Buckets = rp.Sets * 4

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// WaitLimits bounds how many requests wait at a time ([RuleConfig.MaxWait]), counted once by
-// each rule that lets them.
+// WaitLimits bounds how many requests wait at a time ([RuleConfig.MaxWait]). A request
+// counts once for each rule that makes it wait.
 type WaitLimits struct {
-	// PerKey is the most that wait for one client of a rule, at most MaxWaiters. 0
-	// means DefaultWaitersPerKey.
+	// PerKey is the maximum number of waiters for one client of a rule, at most MaxWaiters.
+	// 0 means DefaultWaitersPerKey.
 	PerKey int
-	// Total is the most that wait in all rules together, at most MaxWaiters. 0 means
-	// DefaultWaiters. Each takes less than WaiterBytes.
+	// Total is the maximum number of waiters in all rules together, at most MaxWaiters. 0
+	// means DefaultWaiters. Each takes less than WaiterBytes.
 	Total int
 }
 
@@ -23,8 +23,8 @@ const (
 	DefaultWaiters       = 10_000
 	MaxWaiters           = 1 << 20
 
-	// WaiterBytes is the most memory that a waiting request takes, not counting what
-	// its caller holds meanwhile: a goroutine with its stack, and the request itself.
+	// WaiterBytes is the most memory that a waiter takes, not counting what its caller
+	// holds meanwhile: a goroutine with its stack, and the request itself.
 	WaiterBytes = 2 << 10
 
 	// MaxMaxWait is the longest [RuleConfig.MaxWait].
@@ -36,7 +36,7 @@ func (w WaitLimits) WithDefaults() WaitLimits {
 	return WaitLimits{cmp.Or(w.PerKey, DefaultWaitersPerKey), cmp.Or(w.Total, DefaultWaiters)}
 }
 
-// checkWait reports what is wrong with how long requests of a rule may wait.
+// checkWait reports a MaxWait that is out of range or that the rule cannot have.
 func (c *RuleConfig) checkWait(bad *report) {
 	switch {
 	case c.MaxWait < 0 || c.MaxWait > MaxMaxWait:
