@@ -8,24 +8,24 @@ import (
 	"github.com/gaissmai/bart"
 )
 
-// Bans are prefixes that operators have banned, each until a time as [time.Now] tells it,
-// whatever clock a limiter has. It is immutable and
-// safe for concurrent use; a change makes another one, which shares all but a path with it.
-// A nil *Bans has none. What has ended bans nobody, whether it is still there or not.
+// Bans are prefixes that operators have banned, each until a time of [time.Now], whatever
+// clock a limiter has. It is immutable and safe for concurrent use; a change makes a new
+// value, which shares all but a path with the old one. A nil *Bans has none. A ban that has
+// ended has no effect, whether it is still there or not.
 type Bans struct {
 	until trie[time.Time] // a *bart.Table
 }
 
-// The shortest prefixes that can be banned: a slip of the keyboard must not refuse half
-// of the world. Whoever means it writes several, or uses the deny list.
+// The shortest prefixes that can be banned: a typing mistake must not refuse half of the
+// world. To ban more, write several, or use the deny list.
 const (
 	minBanBits4 = 8
 	minBanBits6 = 16
 )
 
-// CheckBan returns the form in which a prefix is banned: IPv4 instead of IPv4-mapped
-// IPv6. Its error is a [fastlimit.FieldError] for a prefix that has host bits set, or is
-// so short that a mistake is likelier than an attack from all of it.
+// CheckBan returns the form in which a prefix is banned: IPv4 instead of IPv4-mapped IPv6.
+// Its error is a [fastlimit.FieldError] for a prefix that has host bits set, or that is so
+// short that a mistake is likelier than an attack from all of it.
 func CheckBan(p netip.Prefix) (netip.Prefix, error) {
 	n, err := clientPrefix("Key", p)
 	if err != nil {
@@ -61,8 +61,8 @@ func ParseBan(text string) (netip.Prefix, error) {
 	return CheckBan(netip.PrefixFrom(addr, addr.BitLen()))
 }
 
-// With returns bans that have this one besides, or instead of one of the same prefix,
-// which [CheckBan] has returned.
+// With returns bans to which this one is added, or in which it replaces one of the same
+// prefix. The prefix must be a result of [CheckBan].
 func (b *Bans) With(p netip.Prefix, until time.Time) *Bans {
 	t := new(bart.Table[time.Time])
 	if b != nil {
@@ -71,7 +71,7 @@ func (b *Bans) With(p netip.Prefix, until time.Time) *Bans {
 	return &Bans{t.InsertPersist(p, until)}
 }
 
-// Without returns bans that do not have the one of this prefix; nil if none is left.
+// Without returns bans without the one of this prefix; nil if none is left.
 func (b *Bans) Without(p netip.Prefix) *Bans {
 	if b == nil {
 		return nil
@@ -83,7 +83,7 @@ func (b *Bans) Without(p netip.Prefix) *Bans {
 	return &Bans{next}
 }
 
-// Len is how many there are, those that have ended included.
+// Len returns the number of bans, including those that have ended.
 func (b *Bans) Len() int {
 	if b == nil {
 		return 0
@@ -91,7 +91,7 @@ func (b *Bans) Len() int {
 	return b.until.Size()
 }
 
-// Running is how many have not ended by now.
+// Running returns the number of bans that have not ended by now.
 func (b *Bans) Running(now time.Time) (n int) {
 	if b == nil {
 		return 0
@@ -104,8 +104,8 @@ func (b *Bans) Running(now time.Time) (n int) {
 	return n
 }
 
-// Around returns the ban of the longest prefix that contains all of another one, of those
-// that have not ended by now.
+// Around returns the ban with the longest prefix that contains all of another one, among
+// those that have not ended by now.
 func (b *Bans) Around(p netip.Prefix, now time.Time) (around netip.Prefix, until time.Time, ok bool) {
 	if b == nil {
 		return around, until, false
@@ -113,8 +113,9 @@ func (b *Bans) Around(p netip.Prefix, now time.Time) (around netip.Prefix, until
 	return b.around(p, now)
 }
 
-// Lookup returns the ban of the longest prefix that contains an address, of those that
-// have not ended by now. An IPv4-mapped address is looked up as IPv4, and a zone is ignored.
+// Lookup returns the ban with the longest prefix that contains an address, among those that
+// have not ended by now. An IPv4-mapped address is looked up as IPv4, and a zone is
+// ignored.
 func (b *Bans) Lookup(addr netip.Addr, now time.Time) (p netip.Prefix, until time.Time, ok bool) {
 	if b == nil {
 		return p, until, false
@@ -126,7 +127,7 @@ func (b *Bans) lookup(plainAddr netip.Addr, now time.Time) (p netip.Prefix, unti
 	return b.around(netip.PrefixFrom(plainAddr, plainAddr.BitLen()), now)
 }
 
-// around returns the ban of the longest prefix that contains all of another, likewise.
+// around is Around for a prefix in the form of [CheckBan].
 func (b *Bans) around(all netip.Prefix, now time.Time) (p netip.Prefix, until time.Time, ok bool) {
 	// Under a ban that has ended there may be one of a shorter prefix that has not.
 	for bits := all.Bits(); bits >= 0; bits = p.Bits() - 1 {
@@ -141,19 +142,19 @@ func (b *Bans) around(all netip.Prefix, now time.Time) (p netip.Prefix, until ti
 	return p, until, false
 }
 
-// Bans are the operators' bans that e decides by; nil if there are none.
+// Bans returns the operators' bans that e uses; nil if there are none.
 func (e *Engine) Bans() *Bans { return e.bans }
 
-// WithBans returns an engine with these bans instead of those that e has. It shares all
-// else with e, which stays as it is.
+// WithBans returns an engine with these bans instead of those of e. It shares everything
+// else with e, which does not change.
 func (e *Engine) WithBans(b *Bans) *Engine {
 	next := *e
 	next.bans = b
 	return &next
 }
 
-// banned reports whether an operator's ban decides on the client of s, and notes for how
-// much longer. An entry of a list decides if its prefix is longer.
+// banned reports whether an operator's ban decides on the client of s, and records how much
+// longer it lasts. An entry of a list decides instead if its prefix is longer.
 func (e *Engine) banned(s *Scratch, now time.Time) bool {
 	if now.IsZero() {
 		now = time.Now()

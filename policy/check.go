@@ -18,7 +18,7 @@ func invalid(name, fix, format string, args ...any) *fastlimit.FieldError {
 }
 
 // check joins everything that is wrong with the key and match of a rule, each as a
-// [fastlimit.FieldError]. The limiter has checked its limit.
+// [fastlimit.FieldError]. The limiter has already checked the rule's limit.
 func (r *RuleSpec) check() error {
 	var errs []error
 	add := func(name string, i int, err error) {
@@ -54,14 +54,14 @@ func (r *RuleSpec) check() error {
 	return errors.Join(errs...)
 }
 
-// checkEach adds what check finds in each element of a list.
+// checkEach calls add with what check finds in each element of a list.
 func checkEach[T any](add func(name string, i int, err error), name string, all []T, check func(T) error) {
 	for i, v := range all {
 		add(name, i, check(v))
 	}
 }
 
-// exempting is a check of a pattern that exempts requests.
+// exempting adapts a check of a pattern to a pattern that exempts requests.
 func exempting(check func(glob string) error) func(string) error {
 	return func(glob string) error {
 		if err := check(glob); err != nil {
@@ -106,8 +106,8 @@ func CheckHeaderName(name string) error {
 	return nil
 }
 
-// CheckHeaderPattern checks a pattern over the value of a header. Values have no
-// blanks around them and no control characters but tabs, RFC 9110 §5.5.
+// CheckHeaderPattern checks a pattern over the value of a header. Values have no leading or
+// trailing blanks and no control characters other than tabs, RFC 9110 §5.5.
 func CheckHeaderPattern(glob string) error {
 	control := func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }
 	switch {
@@ -124,9 +124,9 @@ func CheckHeaderPattern(glob string) error {
 // maxPattern is the length of the longest pattern that is accepted.
 const maxPattern = 1 << 10
 
-// CheckHostPattern checks a pattern over hosts. A pattern that is malformed, or that no
-// canonical host can ever match, is a [fastlimit.FieldError]; so are the errors of the
-// other checks.
+// CheckHostPattern checks a pattern over hosts. Its error is a [fastlimit.FieldError] if
+// the pattern is malformed, or if no canonical host can ever match it. The other checks
+// return the same type of error.
 func CheckHostPattern(glob string) error {
 	if glob == "" || len(glob) > maxPattern {
 		return invalid("Match.Hosts", "leave match.host out to match every host", "has %d bytes, not 1 to %d", len(glob), maxPattern)
@@ -179,8 +179,8 @@ func CheckPathPattern(glob string) error {
 	return nil
 }
 
-// escapeLonePercent escapes each percent sign that does not begin an escape, so that
-// it decodes to itself: in "/100%*" it is text.
+// escapeLonePercent escapes each percent sign that does not begin an escape, so that it
+// decodes to itself: in "/100%*" it is text.
 func escapeLonePercent(s string) []byte {
 	var b []byte
 	for i := range len(s) {
@@ -229,8 +229,8 @@ func normalPrefix(list string, p netip.Prefix) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
-// clientPrefix is normalPrefix of addresses of clients: of those behind a translator the IPv4
-// addresses, by which they are known.
+// clientPrefix is normalPrefix for addresses of clients. Addresses behind a translator
+// become the IPv4 addresses by which those clients are known.
 func clientPrefix(list string, p netip.Prefix) (netip.Prefix, error) {
 	n, err := normalPrefix(list, p)
 	if v4 := nat64.Client(n.Addr()); err == nil && v4 != n.Addr() && n.Bits() >= 96 {

@@ -11,38 +11,38 @@ import (
 
 // CostSource says where the cost of a request comes from, if not from the rule.
 type CostSource struct {
-	// Header is the name of a header that has the cost, a number of units up to the burst
-	// of the client's limit: whole, unless Limit.Thousandths or Fractions is set. It counts only if a trusted proxy has sent it,
-	// which must overwrite what its own clients send. A request without it costs what the
-	// rule says. "" means none.
+	// Header is the name of a request header with the cost, a number of units up to the
+	// burst of the client's limit, whole unless Limit.Thousandths or Fractions is set. It
+	// counts only if a trusted proxy has sent it, which must overwrite what its own clients
+	// send. A request without it costs what the rule says. "" means none.
 	Header string
 
-	// ResponseHeader is the name of a header of the answer that has the cost, from 0 on:
-	// a request is admitted by Limit.Cost, and charged the rest, or given some back, by
-	// whoever sees the answer: see [Engine.Owe]. Where nobody does, it costs Limit.Cost.
-	// "" means none; it excludes Header.
+	// ResponseHeader is the name of a response header with the cost, 0 or more. A request
+	// is admitted at Limit.Cost. The caller that sees the response then charges the rest or
+	// gives some back; see [Engine.Owe]. Without that it costs Limit.Cost. "" means none;
+	// it excludes Header.
 	ResponseHeader string
 
-	// Fractions has the header name up to three decimals, too, such as 0.5: it makes the
-	// limit one in [fastlimit.RuleConfig].Thousandths, of which Limit.Cost is whole units.
+	// Fractions lets the header have up to three decimals, such as 0.5. It sets
+	// [fastlimit.RuleConfig].Thousandths of the limit, where Limit.Cost is in whole units.
 	Fractions bool
 }
 
-// BadCost is what to do with a request for which a trusted proxy names a cost that
-// cannot be charged: no number, 0, negative, with a fraction (or one too fine), above the burst, or
-// several. An unlimited client has no bad costs, as it is not charged. A bad cost that an
-// answer names leaves the request at the rule's, whatever the choice: it has been served.
+// BadCost says what to do with a request for which a trusted proxy names a cost that cannot
+// be charged: not a number, 0, negative, with a fraction (or one too fine), above the
+// burst, or several costs. An unlimited client has no bad costs, as it is not charged. A
+// bad cost in a response leaves the request at the rule's cost, whatever the choice: it has
+// been served.
 type BadCost uint8
 
-// The choices of RuleSpec.OnBadCost. A shadow rule leaves a request alone that it would
-// reject.
+// The choices of RuleSpec.OnBadCost. A shadow rule ignores a request that it would reject.
 const (
 	BadCostReject BadCost = iota // refuse the request; no rule charges it
-	BadCostDeny                  // deny it by the rule, as one that costs more than the burst
-	BadCostCharge                // charge the rule's own cost
+	BadCostDeny                  // let the rule deny it, like a request that costs more than the burst
+	BadCostCharge                // charge the rule's cost
 )
 
-// String is the choice as a configuration file names it.
+// String returns the name of the choice in a configuration file.
 func (b BadCost) String() string { return nameOf(b, "reject", "deny", "charge") }
 
 // CheckCostFrom checks CostFrom and OnBadCost. The error is a [fastlimit.FieldError].
@@ -68,8 +68,8 @@ func (r *RuleSpec) CheckCostFrom() error {
 	return nil
 }
 
-// ofMessages are headers that answers need for themselves: one that has a cost is not passed
-// on.
+// ofMessages are headers that responses need for themselves. A header that has a cost is
+// not passed on, so it must not be one of these.
 var ofMessages = map[string]bool{
 	"Connection": true, "Content-Encoding": true, "Content-Length": true, "Content-Type": true, "Date": true, "Keep-Alive": true, "Location": true,
 	"Set-Cookie": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true, "Via": true,
@@ -82,8 +82,8 @@ func (r *RuleSpec) invalid(name, fix, format string, args ...any) *fastlimit.Fie
 	return e
 }
 
-// namedCost is what a request of a trusted proxy costs by the rule, for a client with
-// that limit: the rule's cost if no header names another. Of a bad cost that is to be
+// namedCost returns what a request of a trusted proxy costs by the rule, for a client with
+// that limit: the rule's cost if no header names another. For a bad cost that is to be
 // rejected it sets s.refused.
 func (c *rule) namedCost(f Fields, limit *fastlimit.Rule, s *Scratch) uint64 {
 	values := f.Header(c.costFrom)
@@ -106,16 +106,16 @@ func (c *rule) namedCost(f Fields, limit *fastlimit.Rule, s *Scratch) uint64 {
 }
 
 // ParseCost reads a cost of 1 to 19 digits and nothing else, so that proxy and limiter
-// cannot differ about what "1e3", "+5" or "5, 7" means. At a scale of 1000 there may be a
-// point and one to three more digits. What it returns is at that scale, and not 0.
+// cannot disagree about "1e3", "+5" or "5, 7". At a scale of 1000 a point and one to three
+// more digits may follow. The result is at that scale, and not 0.
 func ParseCost(b []byte, scale uint64) (n uint64, ok bool) {
 	n, ok = parseCost(b, scale)
 	return n, ok && n > 0
 }
 
-// parseCost is ParseCost with 0.
+// parseCost is ParseCost that also accepts 0.
 func parseCost(b []byte, scale uint64) (n uint64, ok bool) {
-	if len(b) == 0 || len(b) > 19 { // all numbers that are shorter fit a word
+	if len(b) == 0 || len(b) > 19 { // all shorter numbers fit a word
 		return 0, false
 	}
 	whole, rest, point := bytes.Cut(b, []byte{'.'})
@@ -137,7 +137,7 @@ func parseCost(b []byte, scale uint64) (n uint64, ok bool) {
 	return n, ok1 && ok2 && hi+carry == 0
 }
 
-// digits reads up to 19 of them.
+// digits reads up to 19 digits.
 func digits(b []byte) (n uint64, ok bool) {
 	for _, c := range b {
 		if c < '0' || c > '9' {

@@ -22,21 +22,21 @@
 //	clients, err := policy.NewIdentity(settings)                          // trusted proxies
 //
 // Then call [Engine.Assemble] and [Engine.Decide] for each request, as the example of
-// [Engine] does. Compiling checks the settings. The functions whose names begin with
-// Check check a single one; [PathHint] and [KnownMethods] help to find valid settings
-// that are probably mistakes.
+// [Engine] does. Compiling checks the settings. The functions whose names begin with Check
+// check a single one; [PathHint] and [KnownMethods] help to find valid settings that are
+// probably mistakes.
 //
 // # Order of a decision
 //
-// The allow and deny lists come first, and the bans that operators have set while the
-// engine was in use ([Bans]). The longest prefix of all that contains the client decides;
-// of equal ones a ban, then the deny list. Then all rules that match the
-// request and have a complete key are charged by [fastlimit.Limiter.TakeAll]. A rule
-// does not apply if the request lacks a part of its key, or has an empty one: all such
-// requests would share one bucket, and one client could have the others denied.
+// The allow and deny lists come first, together with the bans that operators have set while
+// the engine was in use ([Bans]). The longest prefix of all that contains the client
+// decides; of equal ones a ban, then the deny list. Then [fastlimit.Limiter.TakeAll]
+// charges all rules that match the request and have a complete key. A rule does not apply
+// if the request lacks a part of its key, or has an empty one: all such requests would
+// share one bucket, and one client could have the others denied.
 //
-// Where a rule has [Prefixes], its clients are charged to those that they are in, too: see
-// [Settings.Expanded].
+// If a rule has [Prefixes], its clients are also charged to the prefixes that they are in;
+// see [Settings.Expanded].
 //
 // # One spelling
 //
@@ -46,9 +46,10 @@
 //
 // # What a request costs
 //
-// It costs what its rule says, or what a header names that a trusted proxy sent
-// ([CostSource]); such a header may name the client's rate, too ([RateSource]). Only Assemble knows who sent a header, so a Request that you fill in
-// yourself has no such costs and rates unless you set Trusted.
+// It costs what its rule says, or what a header from a trusted proxy names ([CostSource]).
+// Such a header may name the client's rate, too ([RateSource]). Only Assemble knows who
+// sent a header, so a Request that you fill in yourself has no such costs and rates unless
+// you set Trusted.
 //
 // # Who the client is
 //
@@ -58,13 +59,14 @@
 // is not an address ends the search at the last known hop. Nothing left of it is read,
 // since anybody could have written it.
 //
-// A request is unnamed if a trusted proxy names no client, or not the original request
-// that it asks about ([OriginalRequest]). Settings.OnUnnamed says what to do then.
+// A request is unnamed if a trusted proxy does not name the client, or does not name the
+// original request that it asks about ([OriginalRequest]). Settings.OnUnnamed says what to
+// do then.
 //
 // # Cost
 //
-// Nothing here allocates per request: headers, cookies, keys and paths are borrowed or
-// appended to buffers of the caller ([Scratch]). The limiter counts the decisions of
-// rules. Those of the lists and bans are for the caller to count by [Verdict.List], since its
-// counters outlive an engine when the configuration is reloaded.
+// Nothing here allocates per request: headers, cookies, keys and paths are borrowed, or
+// appended to buffers of the caller ([Scratch]). The limiter counts the decisions of rules.
+// The caller counts those of lists and bans by [Verdict.List], since its counters outlive
+// an engine when the configuration is reloaded.
 package policy

@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// AppendFolded appends a path in which one letter stands for all that a server takes for the same
-// if it ignores case: lower case, and for other letters than those of ASCII the first of them by
-// Unicode's simple folding, as some servers do. Bytes that are not UTF-8 stay. It is what keys of
-// rules with [Match].IgnoreCase have.
+// AppendFolded appends a path in which one letter stands for all letters that a server that
+// ignores case takes for the same: lower case, and for letters outside ASCII the first of
+// them by Unicode's simple folding, as some servers do. Bytes that are not UTF-8 stay. Keys
+// of rules with [Match].IgnoreCase have paths in this form.
 func AppendFolded(dst, path []byte) []byte {
 	for i := 0; i < len(path); {
 		c := path[i]
@@ -31,7 +31,7 @@ func AppendFolded(dst, path []byte) []byte {
 	return dst
 }
 
-// folded is the first of all letters that r is folded to, in lower case if that is one of ASCII.
+// folded returns the first of all letters that r folds to, in lower case if it is in ASCII.
 func folded(r rune) rune {
 	first := r
 	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
@@ -45,7 +45,7 @@ func folded(r rune) rune {
 
 func foldedText(s string) string { return string(AppendFolded(nil, []byte(s))) }
 
-// anyPathFolded is anyPath for patterns that are folded.
+// anyPathFolded is anyPath for folded patterns.
 func (r *Request) anyPathFolded(patterns []pattern) bool {
 	var some [128]byte
 	if anyOf(patterns, AppendFolded(some[:0], r.Path)) {

@@ -8,39 +8,40 @@ import (
 	"github.com/fastlimit/fastlimit/internal/engine"
 )
 
-// Foresight is what a rule, with the lists and operators' bans before it, would make of the next
-// request of a client. The zero value is that of no rule.
+// Foresight is the decision that a rule, after the lists and operators' bans, would make on
+// the next request of a client. The zero value is that of no rule.
 type Foresight struct {
-	// List is the list, or ListBan, that would decide before the rule; ListNone if none does.
+	// List is the list, or ListBan, that would decide before the rule; ListNone if none
+	// does.
 	List ListVerdict
-	// Limit is what decides on the client: the rule, or the tier that an override gives it; nil
-	// if it has no limit by the rule.
+	// Limit is the limit of the client: the rule, or the tier that an override gives it;
+	// nil if it has no limit by the rule.
 	Limit *fastlimit.Rule
-	// Decision is what the request would get, as if the rule were enforced. Remaining is what
-	// fits before it. A denial may begin a ban, which lasts longer.
+	// Decision is what the request would get if the rule were enforced. Remaining is what
+	// fits before the request. A denial may begin a ban, which lasts longer.
 	Decision fastlimit.Decision
-	// Unsure tells that the shared store would decide, which was not asked: Decision is what this
-	// node's table would say.
+	// Unsure reports that the shared store would decide. It was not asked: Decision is what
+	// this node's table would decide.
 	Unsure bool
-	// Waits tells that the request would wait in line for RetryAfter of Decision, if it may.
+	// Waits reports that the request, if it may, would wait for RetryAfter of Decision.
 	Waits bool
 	// Level is what the client's exact bucket holds in this node's table, in units.
 	Level float64
-	// Suspicion is what the sketch makes of the client, with what others share its cells: from 1
-	// on it is checked exactly. -1 if no sketch is asked.
+	// Suspicion is the sketch's estimate for the client, including others that share its
+	// cells; from 1 on the client is checked exactly. -1 if no sketch is asked.
 	Suspicion float64
 }
 
-// Allowed reports whether the request would be admitted by this rule in its mode, after a wait
-// maybe.
+// Allowed reports whether the rule in its mode would admit the request, possibly after a
+// wait.
 func (f *Foresight) Allowed() bool {
 	shadow := f.List == ListNone && f.Limit != nil && f.Limit.Config().Mode == fastlimit.Shadow
 	return f.Decision.Allowed || f.Waits || shadow
 }
 
-// Foresee tells what the next request of a client would get by a rule, of so many units: 0 is
-// what the rule costs. The client is named by the parts of its key as for [Engine.KeyFromText].
-// It changes nothing.
+// Foresee returns what the next request of a client, of so many units, would get by a rule.
+// A cost of 0 means the rule's cost. The client is named by the parts of its key as for
+// [Engine.KeyFromText]. Foresee changes nothing.
 func (e *Engine) Foresee(rule *fastlimit.Rule, parts []string, cost uint64, now time.Time) (Foresight, error) {
 	limit, key, unlimited, err := e.LimitFromText(rule, parts)
 	if err != nil {
@@ -69,8 +70,8 @@ func (e *Engine) foresee(rule, limit *fastlimit.Rule, key fastlimit.Key, cost ui
 	return f
 }
 
-// Listed returns the list, or operator's ban, that decides on a client of a rule by the address
-// in its key, and how. It is ListNone for a key without one.
+// Listed returns the list, or operator's ban, that decides on a client of a rule by the
+// address in its key, and the decision. It returns ListNone for a key without an address.
 func (e *Engine) Listed(rule *fastlimit.Rule, parts []string, now time.Time) (ListVerdict, fastlimit.Decision) {
 	if e.lists == nil && e.bans == nil {
 		return ListNone, fastlimit.Decision{}
@@ -90,8 +91,9 @@ func (e *Engine) listedAs(p netip.Prefix, now time.Time) (v ListVerdict, d fastl
 	return v, v.decision(0)
 }
 
-// Scope says which requests a rule is for, and what tells their clients apart: whether it applies
-// to all of them, and whether it counts by address alone. ok is false for a rule of another policy.
+// Scope says which requests a rule is for, and how it tells their clients apart: whether it
+// applies to all requests, and whether it counts by address alone. ok is false for a rule
+// of another policy.
 func (e *Engine) Scope(limit *fastlimit.Rule) (all, byAddress, ok bool) {
 	c := e.ruleOf(limit)
 	if c == nil {
@@ -100,8 +102,8 @@ func (e *Engine) Scope(limit *fastlimit.Rule) (all, byAddress, ok bool) {
 	return c.matchAll, c.addrOnly, true
 }
 
-// addrIn is the address in a key, or the prefix by which the rule counts it; the zero Prefix if
-// it has none.
+// addrIn returns the address in a key, or the prefix by which the rule counts it; the zero
+// Prefix if it has none.
 func (e *Engine) addrIn(rule *fastlimit.Rule, parts []string) netip.Prefix {
 	k := e.keyOf(rule)
 	for i := range k.parts {
@@ -116,19 +118,19 @@ func (e *Engine) addrIn(rule *fastlimit.Rule, parts []string) netip.Prefix {
 
 // ForeseenRequest is what the next request of a kind would get.
 type ForeseenRequest struct {
-	List    ListVerdict     // that decides, whatever the rules
-	Refused *fastlimit.Rule // which refuses it for its cost; nil: none does
+	List    ListVerdict     // the list that decides, before all rules
+	Refused *fastlimit.Rule // the rule that refuses it for its cost; nil: none does
 	Rules   []ForeseenRule
 }
 
-// ForeseenRule is what one rule would make of it.
+// ForeseenRule is what one rule would decide on it.
 type ForeseenRule struct {
 	Rule *fastlimit.Rule
 	Key  KeyText
 	Foresight
 }
 
-// ForeseeRequest tells what a request would get by each of the rules that apply to it. It
+// ForeseeRequest returns what a request would get by each of the rules that apply to it. It
 // changes nothing. r is as for [Engine.Decide].
 func (e *Engine) ForeseeRequest(r *Request, s *Scratch, now time.Time) (f ForeseenRequest) {
 	client := netip.Prefix{}
@@ -137,7 +139,7 @@ func (e *Engine) ForeseeRequest(r *Request, s *Scratch, now time.Time) (f Forese
 	}
 	f.List, _ = e.listedAs(client, now)
 	bare := *e
-	bare.lists, bare.bans, bare.owes = nil, nil, false // who is on a list is charged by no rule
+	bare.lists, bare.bans, bare.owes = nil, nil, false // no rule charges a client that is on a list
 	bare.collect(r, s, now)
 	if f.List == ListNone {
 		f.Refused = s.refused

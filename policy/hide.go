@@ -12,10 +12,11 @@ import (
 	"github.com/fastlimit/fastlimit/internal/keytext"
 )
 
-// Values of headers and cookies may be secrets. People see the limiter's fingerprint of them
-// instead, as "#" and 16 hex digits, in all texts of keys: two that are equal are equal there,
-// and [Engine.HashKey] makes the same of a value that somebody knows. [Settings].ShowKeys lists
-// those that may be read. What clients are told and what decides is never a hash.
+// Values of headers and cookies may be secrets. All texts of keys show the limiter's
+// fingerprint of a value instead, as "#" and 16 hex digits. Equal values have equal
+// fingerprints, and [Engine.HashKey] computes that of a known value. [Settings].ShowKeys
+// lists the headers and cookies whose values may be read. Hashes are never sent to clients
+// or used in decisions.
 
 const hashDigits = 16
 
@@ -26,20 +27,20 @@ func shows(shown []string, p KeyPart) bool {
 	})
 }
 
-// HashKey is what stands in a key instead of a value that must not be read.
+// HashKey returns the text that replaces a value in a key that must not be read.
 func (e *Engine) HashKey(value string) string {
 	return hashText((*engine.Limiter)(e.lim).Fingerprint([]byte(value)))
 }
 
 func hashText(sum [8]byte) string { return fmt.Sprintf("#%x", sum) }
 
-// isHash reports whether a part of a key that people have written is a hash.
+// isHash reports whether a part of a key that somebody has written is a hash.
 func (p *keyPart) isHash(text string) bool {
 	return p.hidden && len(text) == 1+hashDigits && text[0] == '#' && strings.Trim(text[1:], "0123456789abcdef") == ""
 }
 
-// HideKey returns the parts of a key of the rule as people see them. Of a rule of another policy
-// nobody knows what they are, so all are hidden but addresses.
+// HideKey returns the parts of a key of the rule with secret values hidden. For a rule of
+// another policy it is not known what the parts are, so all are hidden except addresses.
 func (e *Engine) HideKey(rule *fastlimit.Rule, parts []string) []string {
 	k, hidden := (*keyMaker)(nil), slices.Clone(parts)
 	if rule != nil {
@@ -53,11 +54,12 @@ func (e *Engine) HideKey(rule *fastlimit.Rule, parts []string) []string {
 	return hidden
 }
 
-// errUnknownHash says what to do about a hash that is of no client here.
+// errUnknownHash says what to do about a hash that belongs to no client here.
 var errUnknownHash = errors.New("no client that this node knows has it whole: write the value itself")
 
-// RevealKey returns the parts of a key with values in place of hashes, if there are any. They are
-// those of clients with these names ([fastlimit.Rule.TopTalkers], [fastlimit.Ban]), of which some are cut.
+// RevealKey returns the parts of a key with values in place of hashes, if there are any. It
+// takes the values from names of clients ([fastlimit.Rule.TopTalkers], [fastlimit.Ban]),
+// some of which are cut.
 func (e *Engine) RevealKey(rule *fastlimit.Rule, parts []string, names iter.Seq[string]) ([]string, error) {
 	k := e.keyOf(rule)
 	if k == nil || len(parts) != len(k.parts) {
@@ -77,7 +79,7 @@ func (e *Engine) RevealKey(rule *fastlimit.Rule, parts []string, names iter.Seq[
 	return revealed, nil
 }
 
-// valueOf returns the value of part i that has a hash.
+// valueOf returns the value of part i with that hash.
 func (e *Engine) valueOf(rule *fastlimit.Rule, i int, hash string, names iter.Seq[string]) (string, bool) {
 	for name := range names {
 		_, raw, ok := (*engine.Rule)(rule).ParseName([]byte(name))

@@ -9,8 +9,8 @@ import (
 	"github.com/fastlimit/fastlimit"
 )
 
-// regexSigns matches what occurs in regular expressions but hardly in paths. ".*" counts
-// only after a slash or a bracket, as "/file.*" is a sensible pattern.
+// regexSigns matches text that occurs in regular expressions but hardly in paths. ".*"
+// counts only after a slash or a bracket, as "/file.*" is a sensible pattern.
 var regexSigns = regexp.MustCompile(`^\^|\$$|[/()\]]\.[*+]|^\.[*+]|\(\?|\(.*\|.*\)|\\[.dDwWsSb/?+*()\[\]-]|\[\^|\[[^\]]*\w-\w[^\]]*\]|\][*+?]|\)[*+?]`)
 
 // anyText matches the parts of a regular expression that * can replace.
@@ -48,7 +48,7 @@ func notRegex(expression string) *fastlimit.FieldError {
 	return invalid("Match.Paths", fix, "path pattern %q: patterns are not regular expressions, only * stands for any text", expression)
 }
 
-// globOf translates a regular expression into a pattern, "" if it cannot.
+// globOf translates a regular expression into a pattern. It returns "" if it cannot.
 func globOf(expression string) string {
 	glob, anchored := strings.CutPrefix(expression, "^")
 	glob, ended := strings.CutSuffix(glob, "$")
@@ -74,8 +74,7 @@ func globOf(expression string) string {
 	return glob
 }
 
-// methods are those of RFC 9110 and the IANA registry, and a few that caches and UPnP
-// use.
+// methods are those of RFC 9110 and the IANA registry, and a few that caches and UPnP use.
 var methods = strings.Fields(`GET HEAD POST PUT DELETE CONNECT OPTIONS TRACE PATCH QUERY PRI
 	ACL BASELINE-CONTROL BIND CHECKIN CHECKOUT COPY LABEL LINK LOCK MERGE MKACTIVITY MKCALENDAR MKCOL
 	MKREDIRECTREF MKWORKSPACE MOVE ORDERPATCH PROPFIND PROPPATCH REBIND REPORT SEARCH UNBIND UNCHECKOUT UNLINK
@@ -84,8 +83,8 @@ var methods = strings.Fields(`GET HEAD POST PUT DELETE CONNECT OPTIONS TRACE PAT
 // KnownMethods returns the methods that clients are known to send.
 func KnownMethods() []string { return slices.Clone(methods) }
 
-// Covered returns which condition of Not exempts all that the rest of the match selects,
-// so that the rule applies to nobody: method, host, path or a header; "" if none does.
+// Covered returns the condition of Not that exempts everything that the rest of the match
+// selects, so that the rule never applies: method, host, path or a header; "" if none does.
 func (m *Match) Covered() string {
 	switch n := &m.Not; {
 	case covers(compileHosts(n.Hosts), m.Hosts, strings.ToLower):
@@ -105,8 +104,8 @@ func (m *Match) Covered() string {
 	return ""
 }
 
-// covers reports whether each of some globs matches only what one of the patterns does: a
-// star in it is a byte that only a star can match.
+// covers reports whether every glob matches only what one of the patterns matches too. A
+// star in a glob counts as a byte that only a star can match.
 func covers(by []pattern, globs []string, fold func(string) string) bool {
 	for _, g := range globs {
 		if !slices.ContainsFunc(by, func(p pattern) bool { return p.match([]byte(fold(g))) }) {

@@ -10,14 +10,12 @@ import (
 // has at most 253 characters.
 const maxHost = 255
 
-// AppendHost appends the canonical host of a Host header or an authority to
-// dst, which must not overlap it: lower case, without port and trailing dot;
-// an IPv6 address in brackets and in its shortest form. An empty host is one
-// that the client did not name, and stays empty.
+// AppendHost appends the canonical host of a Host header or an authority to dst, which must
+// not overlap it: lower case, without port and trailing dot; an IPv6 address in brackets
+// and in its shortest form. An empty host, which the client did not name, stays empty.
 //
-// ok is false, and nothing is appended, if raw is not a host. Names consist of
-// letters, digits and "-_~" in labels that are not empty. Other names arrive as
-// punycode.
+// ok is false, and nothing is appended, if raw is not a host. Names consist of letters,
+// digits and "-_~" in labels that are not empty. Other names arrive as punycode.
 func AppendHost(dst, raw []byte) (host []byte, ok bool) {
 	if len(raw) > 0 && raw[0] == '[' {
 		return appendHost6(dst, raw)
@@ -54,9 +52,9 @@ func AppendHost(dst, raw []byte) (host []byte, ok bool) {
 	return dst, true
 }
 
-// plainHost is the fast path of [AppendHost]: the length of a host name that is canonical
-// as it is, without its port. 0 means that AppendHost has to look, which for most
-// requests is not so (BenchmarkAssemble).
+// plainHost is the fast path of [AppendHost]. It returns the length of a host name that is
+// already canonical, without its port. 0 means that AppendHost has to look, which is rare
+// (BenchmarkAssemble).
 func plainHost(raw []byte) int {
 	n := bytes.IndexByte(raw, ':')
 	if n < 0 {

@@ -13,14 +13,14 @@ import (
 	"github.com/gaissmai/bart"
 )
 
-// Identity finds out who the client of a request is: the peer of the connection or, if
-// that is a trusted proxy, the address that it names. It is immutable and safe for
-// concurrent use. The zero value trusts nobody.
+// Identity determines the client of a request: the peer of the connection or, if that is a
+// trusted proxy, the address that it names. It is immutable and safe for concurrent use.
+// The zero value trusts no peer.
 //
 // The walk from the right is the rightmost-trusted algorithm of
 // https://adam-p.ca/blog/2022/03/x-forwarded-for/.
 type Identity struct {
-	trusted   addrSet // nil: nobody
+	trusted   addrSet // nil: none
 	header    string
 	forwarded bool // the header is Forwarded (RFC 7239)
 	single    bool // the header names one address, never a chain of them
@@ -68,8 +68,8 @@ func NewIdentity(s Settings) (*Identity, error) {
 }
 
 // singleFields are the fields in which proxies name one address, by their canonical names.
-// Of two, in one field or in several, one may come from the client, and which one depends on
-// the proxy; so they name nobody. All other fields are chains of proxies.
+// Of two addresses, in one field or in several, one may come from the client, and which one
+// depends on the proxy; so two name no client. All other fields are chains of proxies.
 var singleFields = map[string]bool{
 	"Cf-Connecting-Ip": true, "Cf-Connecting-Ipv6": true, "Cf-Pseudo-Ipv4": true, // Cloudflare
 	"True-Client-Ip":           true, // Akamai, Cloudflare
@@ -83,7 +83,7 @@ var singleFields = map[string]bool{
 	"X-Client-Ip":              true,
 }
 
-// WithOriginal returns an identity that differs by the headers which name the original
+// WithOriginal returns an identity that differs in the headers which name the original
 // request. It panics if there is no such family.
 func (id *Identity) WithOriginal(o OriginalRequest) *Identity {
 	next := *id
@@ -91,11 +91,11 @@ func (id *Identity) WithOriginal(o OriginalRequest) *Identity {
 	return &next
 }
 
-// Header is the name of the header in which proxies name the client, in the canonical
+// Header returns the name of the header in which proxies name the client, in the canonical
 // form of [net/textproto.CanonicalMIMEHeaderKey].
 func (id *Identity) Header() string { return id.header }
 
-// OnUnnamed is what to do if [Identity.Client] returns [ClientUnnamed].
+// OnUnnamed returns what to do if [Identity.Client] returns [ClientUnnamed].
 func (id *Identity) OnUnnamed() UnnamedAction { return id.unnamed }
 
 // Trusted reports whether the peer is a trusted proxy.
@@ -123,17 +123,16 @@ const (
 	ClientUnnamed
 )
 
-// String is the source in words.
+// String returns the source in words.
 func (c ClientSource) String() string {
 	return nameOf(c, "no address", "from peer", "from header", "unnamed")
 }
 
-// Client returns the client of a request that came from peer, unmapped and
-// without zone, and how it is known. values are all instances of the header
-// [Identity.Header], in order; they are ignored unless the peer is trusted. At
-// most 32 elements and 4 KiB are read, from the right. It does not allocate for
-// elements that are addresses. A header that names one address, such as X-Real-IP, names
-// nobody if it has several.
+// Client returns the client of a request that came from peer, unmapped and without zone,
+// and how it is known. values are all instances of the header [Identity.Header], in order;
+// they are ignored unless the peer is trusted. At most 32 elements and 4 KiB are read, from
+// the right. It does not allocate for elements that are addresses. A header that should
+// name one address, such as X-Real-IP, names no client if it has several.
 func (id *Identity) Client(peer netip.Addr, values [][]byte) (client netip.Addr, from ClientSource) {
 	peer = unmapped(peer)
 	switch {
@@ -155,24 +154,24 @@ func (id *Identity) ClientString(peer netip.Addr, values []string) (client netip
 	var few [8][]byte
 	raw := few[:0]
 	for _, v := range values {
-		raw = append(raw, unsafe.Slice(unsafe.StringData(v), len(v))) // is only read
+		raw = append(raw, unsafe.Slice(unsafe.StringData(v), len(v))) // only read
 	}
 	return id.Client(peer, raw)
 }
 
-// walk goes from a trusted peer to the client. named is false if it ends at a trusted
-// proxy that wrote nothing, or something that is not an address.
+// walk goes from a trusted peer to the client. named is false if it ends at a trusted proxy
+// that wrote nothing, or that wrote something other than an address.
 func (id *Identity) walk(peer netip.Addr, values [][]byte) (client netip.Addr, named bool) {
 	if id.single && (len(values) != 1 || bytes.IndexByte(values[0], ',') >= 0) {
 		return peer, false
 	}
-	hop := peer // the last one known
+	hop := peer // the last known one
 	w := newWalk(values, id.forwarded)
 	for {
 		element, more := w.next()
 		if !more {
-			// Every element is a trusted proxy, so the leftmost one sent the request. If a
-			// bound of the walk was reached instead, nobody is known to have sent it.
+			// Every element is a trusted proxy, so the leftmost one sent the request. But
+			// if a bound of the walk was reached, it is not known who sent it.
 			return hop, named && w.atEnd()
 		}
 		addr, valid := id.address(element)
@@ -196,17 +195,17 @@ func (id *Identity) address(element []byte) (netip.Addr, bool) {
 	return parseNode(element)
 }
 
-// plain returns the form of a client's address that lists and keys use: unmapped, without zone,
-// and the IPv4 address of one behind a translator.
+// plain returns the form of a client's address that lists and keys use: unmapped, without
+// zone, and for a client behind a translator its IPv4 address.
 func plain(addr netip.Addr) netip.Addr { return nat64.Client(unmapped(addr)) }
 
-// unmapped is the form of an address by which proxies are trusted: nobody is for what a translator
-// writes.
+// unmapped returns the form of an address by which proxies are trusted. Addresses that a
+// translator writes are not converted, so they are never trusted.
 func unmapped(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
 
-// PeerAddr is the address of a TCP peer in the form that keys use: unmapped and without
-// zone, which names an interface of this machine. It is the invalid address for peers
-// of other kinds, such as Unix sockets, which nothing tells apart.
+// PeerAddr returns the address of a TCP peer in the form that keys use: unmapped and
+// without its zone, which names an interface of this machine. It returns the invalid
+// address for other kinds of peers, such as Unix sockets, which cannot be told apart.
 func PeerAddr(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

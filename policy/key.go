@@ -18,7 +18,7 @@ type keyMaker struct {
 type keyPart struct {
 	KeyPart
 	field  int  // index into Engine.fields, of headers and cookies
-	hidden bool // people see a hash of it
+	hidden bool // shown as a hash
 }
 
 // globalPart is the key part of [KeyGlobal], the same for all requests.
@@ -40,8 +40,8 @@ func (e *Engine) compileKey(spec *RuleSpec, config fastlimit.RuleConfig, shown [
 // addrOnly reports whether the key is a client address and nothing else.
 func (k *keyMaker) addrOnly() bool { return len(k.parts) == 1 && k.parts[0].Kind == KeyIP }
 
-// fieldIndex returns the index of a header or cookie in e.fields, and adds it if it is
-// new: one that several rules use is looked up once per request.
+// fieldIndex returns the index of a header or cookie in e.fields, and adds it if it is new,
+// so that one that several rules use is looked up once per request.
 func (e *Engine) fieldIndex(p KeyPart) int {
 	if p.Kind == KeyHeader {
 		p.Name = textproto.CanonicalMIMEHeaderKey(p.Name)
@@ -53,7 +53,7 @@ func (e *Engine) fieldIndex(p KeyPart) int {
 	return len(e.fields) - 1
 }
 
-// key makes the key of a request for a rule. ok is false if the request lacks a part of
+// key returns the key of a request for a rule. ok is false if the request lacks a part of
 // it. The key borrows from the request and the scratch.
 func (e *Engine) key(c *rule, r *Request, s *Scratch) (key fastlimit.Key, ok bool) {
 	if c.addrOnly {
@@ -73,7 +73,7 @@ func (e *Engine) key(c *rule, r *Request, s *Scratch) (key fastlimit.Key, ok boo
 	return c.limit.BytesKey(s.parts[first:]...), true
 }
 
-// part returns one part of the key, empty if the request lacks it.
+// part returns one part of the key. It is empty if the request lacks it.
 func (e *Engine) part(k *keyMaker, p *keyPart, r *Request, s *Scratch) []byte {
 	switch p.Kind {
 	case KeyIP:

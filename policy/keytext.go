@@ -14,7 +14,7 @@ import (
 // maxKeyText is how many bytes of a key part are shown.
 const maxKeyText = 256
 
-// KeyText is a client's key as people read it. An address stands as its prefix if that
+// KeyText is a client's key in readable form. An address is shown as its prefix if that
 // covers more than the address.
 type KeyText struct {
 	Text  string   // one printable line: see package keytext
@@ -23,8 +23,8 @@ type KeyText struct {
 
 func textOf(b *keytext.Builder) KeyText { return KeyText{b.Text(), b.Parts()} }
 
-// KeyText returns the key of a request for a rule. A part that the request lacks is empty, and
-// long ones are cut. It is empty for a rule of another policy.
+// KeyText returns the key of a request for a rule. A part that the request lacks is empty,
+// and long ones are cut. It returns the zero KeyText for a rule of another policy.
 func (e *Engine) KeyText(rule *fastlimit.Rule, r *Request) KeyText {
 	k := e.keyOf(rule)
 	if k == nil {
@@ -48,7 +48,7 @@ func (e *Engine) KeyText(rule *fastlimit.Rule, r *Request) KeyText {
 	return textOf(&b)
 }
 
-// keyOf returns how the keys of a rule are made, nil for a rule of another policy.
+// keyOf returns the key maker of a rule, or nil for a rule of another policy.
 func (e *Engine) keyOf(limit *fastlimit.Rule) *keyMaker {
 	if c := e.ruleOf(limit); c != nil {
 		return &c.key
@@ -56,8 +56,8 @@ func (e *Engine) keyOf(limit *fastlimit.Rule) *keyMaker {
 	return nil
 }
 
-// keyLike is keyOf, also for a rule of the policy before or after this one, if the rule of that
-// name makes its keys alike.
+// keyLike is keyOf, but also accepts a rule of the policy before or after this one, if the
+// rule of that name here makes its keys alike.
 func (e *Engine) keyLike(limit *fastlimit.Rule) *keyMaker {
 	if k := e.keyOf(limit); k != nil {
 		return k
@@ -70,8 +70,8 @@ func (e *Engine) keyLike(limit *fastlimit.Rule) *keyMaker {
 	return nil
 }
 
-// ruleOf returns the compiled rule of a limit or of one of its tiers, nil for another
-// policy's.
+// ruleOf returns the compiled rule of a limit or of one of its tiers, nil for a limit of
+// another policy.
 func (e *Engine) ruleOf(limit *fastlimit.Rule) *rule {
 	if i := (*engine.Rule)(limit).Index(); i < len(e.rules) && (*engine.Rule)(e.rules[i].limit) == (*engine.Rule)(limit).Base() {
 		return &e.rules[i]
@@ -79,9 +79,9 @@ func (e *Engine) ruleOf(limit *fastlimit.Rule) *rule {
 	return nil
 }
 
-// KeyFromText is the inverse of [KeyText].Parts: it returns the key that a request with
-// these parts has, such as an address or its prefix, the value of a header, a canonical
-// path. A host need not be canonical.
+// KeyFromText is the inverse of [KeyText].Parts: it returns the key of a request with these
+// parts, such as an address or its prefix, the value of a header, a canonical path. A host
+// need not be canonical.
 func (e *Engine) KeyFromText(rule *fastlimit.Rule, parts []string) (fastlimit.Key, error) {
 	c := e.ruleOf(rule)
 	if c == nil {
@@ -115,7 +115,7 @@ func (e *Engine) KeyFromText(rule *fastlimit.Rule, parts []string) (fastlimit.Ke
 	return rule.BytesKey(raw...), nil
 }
 
-// rawPart is part i of a composite key, which requests with that text have.
+// rawPart returns part i of a composite key of requests with that text.
 func (k *keyMaker) rawPart(i int, text string) ([]byte, error) {
 	p := &k.parts[i]
 	if p.Kind != KeyIP {
@@ -132,10 +132,10 @@ func (k *keyMaker) rawPart(i int, text string) ([]byte, error) {
 	return k.appendAddr(nil, addr), nil
 }
 
-// LimitFromText returns what decides about a client named by a text as in
-// [Engine.KeyFromText]: the rule, or the tier of it that an override has for the client,
-// and the key. unlimited reports an override without limit: then ask nobody, and count
-// by Unlimited of [fastlimit.Rule.Internal].
+// LimitFromText returns the limit of a client named by a text as in [Engine.KeyFromText],
+// which is the rule or the tier of it that an override has for the client, and the key.
+// unlimited reports an override without limit: then ask no limit, and count by Unlimited of
+// [fastlimit.Rule.Internal].
 func (e *Engine) LimitFromText(rule *fastlimit.Rule, parts []string) (limit *fastlimit.Rule, key fastlimit.Key, unlimited bool, err error) {
 	if key, err = e.KeyFromText(rule, parts); err != nil {
 		return nil, key, false, err
@@ -152,7 +152,7 @@ func (e *Engine) LimitFromText(rule *fastlimit.Rule, parts []string) (limit *fas
 	return limit, key, limit == nil, nil
 }
 
-// addrFromText reads an address or, as [KeyText] has it, a prefix.
+// addrFromText reads an address or, in the form of [KeyText], a prefix.
 func (k *keyMaker) addrFromText(text string) (netip.Addr, error) {
 	base, _, isPrefix := strings.Cut(text, "/")
 	addr, err := netip.ParseAddr(base)
@@ -178,7 +178,7 @@ func (e *Engine) TalkerText(rule *fastlimit.Rule, name []byte) KeyText {
 	case ok && p.IsValid():
 		text := keytext.Prefix(p)
 		return KeyText{text, []string{text}}
-	case !ok || k == nil || len(raw) > len(k.parts): // nobody knows which parts may be read
+	case !ok || k == nil || len(raw) > len(k.parts): // it is not known which parts may be read
 		return KeyText{Text: "?" + e.HashKey(string(name))}
 	}
 	var b keytext.Builder
@@ -191,7 +191,7 @@ func (e *Engine) TalkerText(rule *fastlimit.Rule, name []byte) KeyText {
 	return textOf(&b)
 }
 
-// addPart adds part i of a name of a client.
+// addPart adds part i of a client's name.
 func (e *Engine) addPart(b *keytext.Builder, k *keyMaker, i int, part *keytext.Part) {
 	text := string(part.Bytes)
 	switch p := &k.parts[i]; {
@@ -218,8 +218,9 @@ func (e *Engine) addPart(b *keytext.Builder, k *keyMaker, i int, part *keytext.P
 	}
 }
 
-// TalkerLimit is [Engine.LimitFromText] for a client by its name among the top talkers or bans of
-// a rule. ok is false for a name that was cut, or is none of this policy's rule.
+// TalkerLimit is [Engine.LimitFromText] for a client given by its name among the top
+// talkers or bans of a rule. ok is false for a name that was cut, or that is not of a rule
+// of this policy.
 func (e *Engine) TalkerLimit(rule *fastlimit.Rule, name []byte) (limit *fastlimit.Rule, key fastlimit.Key, unlimited, ok bool) {
 	c := e.ruleOf(rule)
 	p, raw, ok := (*engine.Rule)(rule).ParseName(name)
@@ -243,8 +244,8 @@ func (e *Engine) TalkerLimit(rule *fastlimit.Rule, name []byte) (limit *fastlimi
 	return limit, key, limit == nil, true
 }
 
-// ReadKey returns the parts of a key of the rule as somebody has written it: as parts, or as
-// [KeyText].Text of all in one.
+// ReadKey returns the parts of a key of the rule as somebody has written it: as parts, or
+// all in one as [KeyText].Text.
 func (e *Engine) ReadKey(rule *fastlimit.Rule, written []string) []string {
 	n := 0
 	if k := e.keyOf(rule); k != nil {
@@ -253,7 +254,7 @@ func (e *Engine) ReadKey(rule *fastlimit.Rule, written []string) []string {
 	return keytext.Read(written, n)
 }
 
-// addrText is the text of an address that appendAddr has written; "" if it is none.
+// addrText returns the text of an address that appendAddr has written; "" if it is none.
 func (k *keyMaker) addrText(b []byte) string {
 	var full [16]byte
 	switch len(b) {
@@ -289,7 +290,8 @@ func partFromText(p KeyPart, text string) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// isCanonicalPath reports whether s is a path that a key can have: one that all servers read alike.
+// isCanonicalPath reports whether s is a path that a key can have: all servers read it
+// alike.
 func isCanonicalPath(s string) bool {
 	if !strings.HasPrefix(s, "/") {
 		return false
