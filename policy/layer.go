@@ -7,25 +7,26 @@ import (
 	"github.com/fastlimit/fastlimit"
 )
 
-// overrides are those of a rule, compiled. Immutable.
+// overrides are the compiled overrides of a rule. Immutable.
 type overrides struct {
 	file, live *layer   // nil: there are none
 	wide       bool     // some are for prefixes with many clients
 	sieve      []uint64 // of file
 }
 
-// none reports whether a client has no override, as far as one word tells. It is inlined,
-// which spares most clients of a rule a call: a thirtieth of a decision (bench overrides).
+// none reports whether one word of the sieve shows that a client has no override. It is
+// inlined, which spares most clients of a rule a call: a thirtieth of a decision (bench
+// overrides).
 func (o *overrides) none(id uint64) bool {
 	return o.live == nil && !o.wide && !sieveHas(o.sieve, id)
 }
 
-// layer is what overrides of one source say: the settings, or operators. Immutable once
+// layer holds the overrides of one source: the settings, or operators. Immutable once
 // filled.
 type layer struct {
-	limits []*fastlimit.Rule       // different ones; nil: no limit
-	index  map[*fastlimit.Rule]int // their places in limits
-	keys   int                     // how many it has room for
+	limits []*fastlimit.Rule       // distinct; nil: no limit
+	index  map[*fastlimit.Rule]int // their indexes in limits
+	keys   int                     // the number of keys it has room for
 	exact  exact
 	wide   wide
 }
@@ -46,8 +47,8 @@ func newOverrides(file, live *layer) *overrides {
 	return o
 }
 
-// fileLayer compiles the overrides of the settings for the rule that was made for them.
-// What CheckOverrides refuses is left out. It is nil if there are none.
+// fileLayer compiles the overrides of the settings for the rule that was made for them. It
+// leaves out those that CheckOverrides rejects, and returns nil if there are none.
 func (r *RuleSpec) fileLayer(limit *fastlimit.Rule) (*layer, error) {
 	if len(r.Overrides) == 0 {
 		return nil, nil
@@ -67,7 +68,7 @@ func (r *RuleSpec) fileLayer(limit *fastlimit.Rule) (*layer, error) {
 	return l, nil
 }
 
-// indexOf is the place of a limit in l.limits, where it is put if it is new.
+// indexOf returns the index of a limit in l.limits, and adds it if it is new.
 func (l *layer) indexOf(limit *fastlimit.Rule) int {
 	i, ok := l.index[limit]
 	if !ok {
@@ -77,7 +78,7 @@ func (l *layer) indexOf(limit *fastlimit.Rule) int {
 	return i
 }
 
-// add enters an override of a rule: its clients have a limit of their own, or none.
+// add enters an override of a rule: its clients have another limit, or none.
 func (l *layer) add(r *RuleSpec, limit *fastlimit.Rule, o *Override, own *fastlimit.Rule) error {
 	i := l.indexOf(own)
 	if !r.byAddress() {
@@ -103,7 +104,8 @@ func (l *layer) add(r *RuleSpec, limit *fastlimit.Rule, o *Override, own *fastli
 
 // find returns the limit of a client by its key and, if the rule counts by address, its
 // address: the rule, or one of its tiers; nil if the client is unlimited. The longest
-// prefix decides, and of two of one length the live one. A client alone is the longest.
+// prefix decides, and of two of the same length the live one. A single client is the
+// longest prefix.
 func (c *rule) find(key fastlimit.Key, client netip.Addr) *fastlimit.Rule {
 	o, d := c.overrides, key.Digest()
 	if l := o.live; l != nil && l.exact.may(d.ID) {
@@ -122,7 +124,7 @@ func (c *rule) find(key fastlimit.Key, client netip.Addr) *fastlimit.Rule {
 	return c.limit
 }
 
-// findWide is find for a client that has no override of its own.
+// findWide is find for a client whose key has no override.
 func (c *rule) findWide(client netip.Addr) *fastlimit.Rule {
 	limit, longest := c.limit, -1
 	for _, l := range [...]*layer{c.overrides.live, c.overrides.file} {

@@ -13,7 +13,7 @@ import (
 // ListVerdict says which list decided, if any.
 type ListVerdict uint8
 
-// The verdicts of the allow and deny lists, and of the bans that stand beside them.
+// The verdicts of the allow and deny lists, and of the bans next to them.
 const (
 	ListNone  ListVerdict = iota // on neither list
 	ListAllow                    // never limited
@@ -21,10 +21,10 @@ const (
 	ListBan                      // banned by an operator, until Decision.RetryAfter has passed
 )
 
-// String is the list as a configuration file names it, "none" for ListNone.
+// String returns the name of the list in a configuration file, "none" for ListNone.
 func (v ListVerdict) String() string { return nameOf(v, "none", "allow", "deny", "ban") }
 
-// decision is that of a list, or of a ban for so much longer.
+// decision returns the decision of a list, or of a ban that lasts for so much longer.
 func (v ListVerdict) decision(left time.Duration) fastlimit.Decision {
 	if v == ListBan {
 		return fastlimit.Decision{Outcome: limit.Outcome{Stage: fastlimit.StageBan}, RetryAfter: left, TimeToEmpty: left}
@@ -32,8 +32,8 @@ func (v ListVerdict) decision(left time.Duration) fastlimit.Decision {
 	return fastlimit.Decision{Outcome: limit.Outcome{Allowed: v != ListDeny, Stage: fastlimit.StageList}, Remaining: fastlimit.RemainingUnknown}
 }
 
-// Lists are an allow and a deny list. It is immutable and safe for concurrent
-// use. A nil *Lists is empty.
+// Lists are an allow and a deny list. It is immutable and safe for concurrent use. A nil
+// *Lists is empty.
 type Lists struct {
 	table trie[ListVerdict] // of both lists, so that the longest prefix of either wins
 }
@@ -69,19 +69,19 @@ func NewLists(allow, deny []netip.Prefix) (*Lists, error) {
 // looked up as IPv4, and a zone is ignored.
 func (l *Lists) Lookup(addr netip.Addr) ListVerdict { return l.lookup(plain(addr)) }
 
-// Lists are the lists that e decides by; nil if there are none.
+// Lists returns the lists that e uses; nil if there are none.
 func (e *Engine) Lists() *Lists { return e.lists }
 
-// WithLists returns an engine with these lists instead of those that e has. It shares all
-// else with e, live overrides too, which stays as it is.
+// WithLists returns an engine with these lists instead of those of e. It shares everything
+// else with e, including live overrides; e does not change.
 func (e *Engine) WithLists(l *Lists) *Engine {
 	next := *e
 	next.lists = l
 	return &next
 }
 
-// around returns the list that has the longest prefix that contains all of another one, and
-// how long that is.
+// around returns the list with the longest prefix that contains all of another one, and the
+// length of that prefix.
 func (l *Lists) around(p netip.Prefix) (v ListVerdict, bits int) {
 	if l == nil {
 		return ListNone, -1
@@ -94,8 +94,8 @@ func (l *Lists) around(p netip.Prefix) (v ListVerdict, bits int) {
 }
 
 // AllowedWithin returns up to most entries of the allow list that lie within a prefix and
-// are longer, and how many there are. Clients on them stay allowed when the prefix is
-// banned, unless a longer entry of the deny list has them.
+// are longer, and their total number. Clients on them stay allowed when the prefix is
+// banned, unless a longer entry of the deny list contains them.
 func (l *Lists) AllowedWithin(p netip.Prefix, most int) (some []netip.Prefix, all int) {
 	if l == nil {
 		return nil, 0

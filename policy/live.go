@@ -8,19 +8,19 @@ import (
 	"github.com/fastlimit/fastlimit/internal/engine"
 )
 
-// LiveOverride is an override beside those of the settings, for as long as an engine has
-// it: see [Engine.WithLive].
+// LiveOverride is an override in addition to those of the settings, for as long as an
+// engine has it: see [Engine.WithLive].
 type LiveOverride struct {
-	Rule int // its place in Settings.Rules
+	Rule int // its index in Settings.Rules
 	Key  []string
-	Tier *fastlimit.Rule // of NewTier of [fastlimit.Rule.Internal]; nil: the clients are not limited
+	Tier *fastlimit.Rule // from NewTier of [fastlimit.Rule.Internal]; nil: the clients are not limited
 }
 
-// CheckOverride checks one override as it would be checked among those of the settings,
-// but for the limit itself, which NewTier of [fastlimit.Rule.Internal] checks. It returns a name that
-// no override of the rule for other clients has, however the key is written, and for how
-// many clients it is at most, 0 if that is not known. The error joins all that is wrong,
-// each a [fastlimit.FieldError] named Overrides[0].Key or the like.
+// CheckOverride checks one override as if it were one of the settings, except for the limit
+// itself, which NewTier of [fastlimit.Rule.Internal] checks. It returns a name that no
+// override of the rule for other clients has, however the key is written, and the maximum
+// number of its clients, 0 if that is not known. The error joins everything that is wrong,
+// each as a [fastlimit.FieldError] named Overrides[0].Key or the like.
 func (r *RuleSpec) CheckOverride(o *Override) (name string, clients int, err error) {
 	one := *r
 	one.Overrides = []Override{*o}
@@ -31,7 +31,7 @@ func (r *RuleSpec) CheckOverride(o *Override) (name string, clients int, err err
 	return name, max(0, r.clientsOf(o)), nil
 }
 
-// LimitOf is the limit of an override as [RuleSpec.Tiers] has it, for so many clients.
+// LimitOf returns the limit of an override as in [RuleSpec.Tiers], for so many clients.
 func (o *Override) LimitOf(clients int) fastlimit.Tier {
 	t := fastlimit.Tier{Rate: o.Rate, Burst: o.Burst, Clients: clients}
 	if t.Burst == o.Rate.N {
@@ -40,11 +40,11 @@ func (o *Override) LimitOf(clients int) fastlimit.Tier {
 	return t
 }
 
-// WithLive returns an engine with these live overrides, instead of those that e has. Of a
-// client for which there is also one in the settings, the one with the longer prefix
-// decides, and if they are equal the live one. It shares all else with e, which stays as it
-// is, and takes time in proportion to the live overrides alone. s are the settings e was
-// made of. No two are for the same clients.
+// WithLive returns an engine with these live overrides instead of those of e. If a client
+// also has an override in the settings, the one with the longer prefix decides, and if they
+// are equal the live one. The result shares everything else with e, which does not change.
+// The call takes time in proportion to the live overrides alone. s must be the settings
+// that e was made from, and no two overrides may be for the same clients.
 func (e *Engine) WithLive(s *Settings, all []LiveOverride) (*Engine, error) {
 	next := *e
 	next.rules = append([]rule(nil), e.rules...)

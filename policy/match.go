@@ -7,25 +7,26 @@ import (
 	"strings"
 )
 
-// Match selects requests. An empty list matches everything; all non-empty
-// lists must match, and nothing of Not.
+// Match selects requests. An empty list matches everything. All non-empty lists must match,
+// and nothing of Not.
 type Match struct {
 	Hosts   []string      // glob patterns over the lower-case host without port
 	Paths   []string      // glob patterns over the path as any server may read it; * crosses slashes
-	Methods []string      // in capital letters; requests may have others
-	Headers []HeaderMatch // each of them must match
+	Methods []string      // in capital letters; requests may use other methods
+	Headers []HeaderMatch // all of them must match
 
-	// IgnoreCase has Paths match in any case, and the path in the rule's key be the same in any:
-	// for servers that take /LOGIN for /login. What Not exempts is exempt as it is written.
+	// IgnoreCase makes Paths match in any case, and makes paths in the rule's key that
+	// differ only in case the same. It is for servers that take /LOGIN for /login. Not
+	// still exempts paths only in the case in which they are written.
 	IgnoreCase bool
 
 	// Not exempts requests, each by a single one of its conditions.
 	Not Exemption
 }
 
-// Exemption says to which requests a rule does not apply although the rest of its
-// [Match] matches: to those that any host, path, method or header here matches, a path in
-// every way in which a server may read it.
+// Exemption says to which requests a rule does not apply although the rest of its [Match]
+// matches: to those that any host, path, method or header here matches. A path must match
+// in every way in which a server may read it.
 type Exemption struct {
 	Hosts, Paths, Methods []string // as in Match
 	Headers               []HeaderMatch
@@ -33,21 +34,23 @@ type Exemption struct {
 
 // HeaderMatch is a condition on a header of the request.
 //
-// Where a request has several fields of the name, which a client can bring about, the
-// stricter reading holds: one that matches is enough for a rule to apply, while an
-// [Exemption] wants all of them to match.
+// If a request has several fields of that name, which a client can bring about, the
+// stricter reading holds: for a rule to apply one matching field is enough, while an
+// [Exemption] needs all of them to match.
 type HeaderMatch struct {
-	Name   string   // its case does not count
-	Values []string // glob patterns over a value, of which one must match; "*" is any value, an empty one too
+	Name   string   // in any case
+	Values []string // glob patterns over a value, one of which must match; "*" is any value, also an empty one
 }
 
-// Parts returns what the match looks at, but for Not, as the parts of a key would be.
+// Parts returns the parts of a request that the match looks at, without Not, as parts of a
+// key.
 func (m *Match) Parts() []KeyPart { return parts(m.Hosts, m.Paths, m.Methods, m.Headers) }
 
-// Parts returns what the exemption looks at.
+// Parts returns the parts of a request that the exemption looks at.
 func (n *Exemption) Parts() []KeyPart { return parts(n.Hosts, n.Paths, n.Methods, n.Headers) }
 
-// Reads are the parts of a request that the rule looks at, in its key and in all conditions.
+// Reads returns the parts of a request that the rule looks at, in its key and in all
+// conditions.
 func (r *RuleSpec) Reads() []KeyPart {
 	return slices.Concat(r.Key, r.Match.Parts(), r.Match.Not.Parts())
 }
@@ -72,10 +75,10 @@ type matcher struct {
 	methods      []string
 	hosts, paths []pattern
 	ignoreCase   bool        // paths are folded
-	rest         *conditions // nil: neither headers nor exemptions, as of most rules
+	rest         *conditions // nil: neither headers nor exemptions, as for most rules
 }
 
-// conditions are those of a [Match] that few rules have.
+// conditions are those parts of a [Match] that few rules have.
 type conditions struct {
 	headers []headerMatcher
 
@@ -152,12 +155,13 @@ func (m *matcher) matchPath(r *Request) bool {
 	return r.anyPath(m.paths)
 }
 
-// matchMethod takes post for POST, as some servers do. An exemption does not, as others do not.
+// matchMethod takes post for POST, as some servers do. An exemption does not, as others do
+// not.
 func (m *matcher) matchMethod(method []byte) bool {
 	return len(m.methods) == 0 || slices.ContainsFunc(m.methods, func(want string) bool { return isMethod(method, want) })
 }
 
-// isMethod reports whether a method is one in capital letters, whatever its case.
+// isMethod reports whether method, in any case, is want, which is in capital letters.
 func isMethod(method []byte, want string) bool {
 	if len(method) != len(want) {
 		return false
@@ -177,7 +181,7 @@ func matchAny(patterns []pattern, text []byte) bool {
 	return len(patterns) == 0 || anyOf(patterns, text)
 }
 
-// anyOf reports whether one of the patterns matches; of none, none does.
+// anyOf reports whether one of the patterns matches. It returns false if there are none.
 func anyOf(patterns []pattern, text []byte) bool {
 	for i := range patterns {
 		if patterns[i].match(text) {
@@ -205,8 +209,8 @@ func (c *conditions) match(r *Request) bool {
 	return true
 }
 
-// match reports whether some of the header's values match, and whether all of them do;
-// neither for a request without the header.
+// match reports whether some of the header's values match, and whether all of them do. Both
+// are false for a request without the header.
 func (h *headerMatcher) match(f Fields) (some, all bool) {
 	if f == nil {
 		return false, false
@@ -220,7 +224,7 @@ func (h *headerMatcher) match(f Fields) (some, all bool) {
 	return some, all
 }
 
-// kind is the match in one line, the same for the same conditions in any order.
+// kind describes the match in one line, the same for the same conditions in any order.
 func (m *Match) kind() (kind []string) {
 	for _, c := range []struct {
 		what string

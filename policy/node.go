@@ -5,9 +5,9 @@ import (
 	"net/netip"
 )
 
-// parseNode reads an element of a forwarding header: an address, possibly with a port
-// and in quotes. A zone is dropped, as it has a meaning on the proxy only. ok is false
-// for everything else, including an unspecified address.
+// parseNode reads an element of a forwarding header: an address, possibly with a port and
+// in quotes. It drops a zone, which has a meaning on the proxy only. ok is false for
+// everything else, including an unspecified address.
 func parseNode(b []byte) (addr netip.Addr, ok bool) {
 	b = unquote(trimSpace(b))
 	host, port := b, []byte(nil)
@@ -50,9 +50,9 @@ func isNodePort(b []byte) bool {
 	return len(b) > 2
 }
 
-// forParameter returns the value of the one for= parameter of a forwarded
-// element (RFC 7239, section 4), maybe in quotes. ok is false if there is none
-// or more than one, or the element is malformed.
+// forParameter returns the value of the only for= parameter of a forwarded element (RFC
+// 7239, section 4), possibly in quotes. ok is false if there is none or more than one, or
+// if the element is malformed.
 func forParameter(element []byte) (value []byte, ok bool) {
 	for more := true; more; {
 		var pair []byte
@@ -74,8 +74,8 @@ func forParameter(element []byte) (value []byte, ok bool) {
 	return value, ok
 }
 
-// cutPair cuts an element at the first semicolon outside of quotes. more says that there
-// is one, whole that all quotes are closed.
+// cutPair cuts an element at the first semicolon outside quotes. more reports that there is
+// one, whole that all quotes are closed.
 func cutPair(element []byte) (pair, rest []byte, more, whole bool) {
 	quoted := false
 	for i := 0; i < len(element); i++ {
@@ -93,8 +93,8 @@ func cutPair(element []byte) (pair, rest []byte, more, whole bool) {
 
 func trimSpace(b []byte) []byte { return bytes.Trim(b, " \t") }
 
-// unquote removes a pair of quotes. It leaves escapes alone: an address needs none, so
-// what has one is refused later.
+// unquote removes a pair of quotes. It leaves escapes alone: an address needs none, so a
+// value with escapes is rejected later.
 func unquote(b []byte) []byte {
 	if n := len(b); n >= 2 && b[0] == '"' && b[n-1] == '"' {
 		return b[1 : n-1]

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// grouping returns the prefix in which the rule counts an address, and its length.
+// grouping returns the prefix by which the rule counts an address, and its length.
 func (r *RuleSpec) grouping(addr netip.Addr) (group netip.Prefix, bits int) {
 	if bits = cmp.Or(r.Limit.IPv6Prefix, 64); addr.Is4() {
 		bits = cmp.Or(r.Limit.IPv4Prefix, 32)
@@ -18,7 +18,7 @@ func (r *RuleSpec) grouping(addr netip.Addr) (group netip.Prefix, bits int) {
 	return group, bits
 }
 
-// overridePrefix is the key of an override of a rule that counts by address.
+// overridePrefix returns the key of an override of a rule that counts by address.
 func (r *RuleSpec) overridePrefix(o *Override) (netip.Prefix, error) {
 	const fix = "write for example 192.0.2.7, 10.0.0.0/8 or 2001:db8::/64"
 	if len(o.Key) != 1 {
@@ -48,7 +48,7 @@ func (r *RuleSpec) overridePrefix(o *Override) (netip.Prefix, error) {
 	return p, nil
 }
 
-// overrideParts are the parts of an override's key of any other rule, as requests have them.
+// overrideParts returns the parts of an override's key for all other rules, as in requests.
 func (r *RuleSpec) overrideParts(o *Override) (parts [][]byte, err error) {
 	k := keyMaker{bits4: cmp.Or(r.Limit.IPv4Prefix, 32), bits6: cmp.Or(r.Limit.IPv6Prefix, 64), ignoreCase: r.Match.IgnoreCase}
 	for _, p := range r.Key {
@@ -70,8 +70,8 @@ func (r *RuleSpec) overrideParts(o *Override) (parts [][]byte, err error) {
 	return parts, nil
 }
 
-// unseen reports a text that no request has in that part of its key: HTTP has no such
-// methods, headers and cookies, and what is around a value is not read.
+// unseen reports a text that no request can have in that part of its key: HTTP has no such
+// methods, headers and cookies, and blanks around a value are not read.
 func unseen(p KeyPart, text string) error {
 	blanks := " \t"
 	switch p.Kind {
@@ -87,7 +87,7 @@ func unseen(p KeyPart, text string) error {
 			return fmt.Errorf("key part %q has a semicolon, with which a cookie ends", text)
 		}
 	default:
-		return nil // which have been checked
+		return nil // already checked
 	}
 	for _, c := range []byte(text) {
 		if c < ' ' && c != '\t' || c == 0x7f {
@@ -97,7 +97,7 @@ func unseen(p KeyPart, text string) error {
 	return nil
 }
 
-// overrideName is a name of the clients of an override that no others have.
+// overrideName returns a name of the clients of an override that no other clients have.
 func (r *RuleSpec) overrideName(o *Override) (string, error) {
 	if r.byAddress() {
 		p, err := r.overridePrefix(o)
@@ -115,7 +115,7 @@ func (r *RuleSpec) overrideName(o *Override) (string, error) {
 	return string(framed), err
 }
 
-// inParts is how many parts a key has, in words.
+// inParts returns the number of parts of a key, in words.
 func inParts(n int) string {
 	if n == 1 {
 		return "1 part"

@@ -9,29 +9,29 @@ import (
 	"github.com/fastlimit/fastlimit"
 )
 
-// Override is what some clients of a rule have instead of its limit.
+// Override gives some clients of a rule another limit.
 type Override struct {
-	// Key is the client's, one text for each part of the rule's key, as
-	// [KeyText].Parts has them. Of a rule that counts by address alone it may be a
-	// prefix that contains many clients, each of which has the limit by itself. The
-	// longest prefix that contains a client decides.
+	// Key is the client's key, one text for each part of the rule's key, as in
+	// [KeyText].Parts. For a rule that counts by address alone it may be a prefix that
+	// contains many clients, each of which has the limit separately. The longest prefix
+	// that contains a client decides.
 	Key []string
 
-	Rate  fastlimit.Rate // zero means that of the rule
+	Rate  fastlimit.Rate // zero means the rule's
 	Burst uint64         // 0 means the number in Rate; if Rate is zero too, the rule's
 
-	// Unlimited clients are not charged. Rate and Burst are zero.
+	// Unlimited clients are not charged. Rate and Burst must be zero.
 	Unlimited bool
 }
 
-// DefaultMaxOverrides is Settings.MaxOverrides if that is 0.
+// DefaultMaxOverrides is used if Settings.MaxOverrides is 0.
 const DefaultMaxOverrides = 100_000
 
-// overrideBytes is what an override takes in an engine and in its settings, at most
+// overrideBytes is the maximum memory of an override in an engine and in its settings
 // (TestOverrideMemory).
 const overrideBytes = 256
 
-// OverrideMemory is how much memory the overrides of all rules take, for
+// OverrideMemory returns the memory that the overrides of all rules take, for
 // [fastlimit.Config.Reserved].
 func (s *Settings) OverrideMemory() int64 {
 	n := int64(0)
@@ -41,11 +41,12 @@ func (s *Settings) OverrideMemory() int64 {
 	return n
 }
 
-// OverrideMemory is the share of one rule in [Settings.OverrideMemory].
+// OverrideMemory returns the share of one rule in [Settings.OverrideMemory].
 func (r *RuleSpec) OverrideMemory() int64 { return int64(len(r.Overrides)) * overrideBytes }
 
-// CheckOverrides joins everything that is wrong with the overrides of all rules, each as
-// a [fastlimit.FieldError], but for the limits themselves: [fastlimit.NewPlan] checks those.
+// CheckOverrides joins everything that is wrong with the overrides of all rules, each as a
+// [fastlimit.FieldError], except for the limits themselves: [fastlimit.NewPlan] checks
+// those.
 func (s *Settings) CheckOverrides() error {
 	var errs []error
 	n, most := 0, cmp.Or(s.MaxOverrides, DefaultMaxOverrides)
@@ -62,12 +63,12 @@ func (s *Settings) CheckOverrides() error {
 	return errors.Join(errs...)
 }
 
-// unlimited is the tier of clients without limit.
+// unlimited is the tier index of clients without limit.
 const unlimited = -1
 
-// Tiers returns the different limits of the rule's overrides, as
-// [fastlimit.RuleConfig].Tiers has them, and for each override the index of its own, -1 if
-// it is unlimited.
+// Tiers returns the distinct limits of the rule's overrides, for
+// [fastlimit.RuleConfig].Tiers, and for each override the index of its limit, or -1 if it
+// is unlimited.
 func (r *RuleSpec) Tiers() (tiers []fastlimit.Tier, of []int32) {
 	index := map[fastlimit.Tier]int32{}
 	of = make([]int32, len(r.Overrides))
@@ -95,7 +96,7 @@ func (r *RuleSpec) Tiers() (tiers []fastlimit.Tier, of []int32) {
 	return tiers, of
 }
 
-// addClients adds numbers of clients, of which -1 is any.
+// addClients adds numbers of clients, where -1 means not known.
 func addClients(a, b int) int {
 	if a < 0 || b < 0 {
 		return -1
@@ -103,7 +104,8 @@ func addClients(a, b int) int {
 	return a + b
 }
 
-// clientsOf is how many clients an override is for at most, -1 if that is not known.
+// clientsOf returns the maximum number of clients of an override, or -1 if that is not
+// known.
 func (r *RuleSpec) clientsOf(o *Override) int {
 	if !r.byAddress() {
 		return 1
@@ -122,7 +124,7 @@ func (r *RuleSpec) clientsOf(o *Override) int {
 // byAddress reports whether the key is a client address and nothing else.
 func (r *RuleSpec) byAddress() bool { return len(r.Key) == 1 && r.Key[0].Kind == KeyIP }
 
-// checkOverrides joins all that is wrong with the rule's overrides.
+// checkOverrides joins everything that is wrong with the rule's overrides.
 func (r *RuleSpec) checkOverrides() error {
 	if len(r.Overrides) == 0 {
 		return nil
@@ -161,7 +163,7 @@ func (r *RuleSpec) checkOverrides() error {
 	return errors.Join(errs...)
 }
 
-// ordinal is a place in a list as people count.
+// ordinal returns the position with index n in words.
 func ordinal(n int) string {
 	suffix := "th"
 	switch {

@@ -10,9 +10,9 @@ import (
 	"github.com/fastlimit/fastlimit/internal/engine"
 )
 
-// Owed is what an admitted request may still be charged, or get back, once its answer says
-// what it has cost; see [CostSource].ResponseHeader. The zero value is ready. Reuse it, but
-// reset it: it keeps rules alive. Not safe for concurrent use.
+// Owed is what an admitted request may still be charged, or get back, once its response
+// says what it has cost; see [CostSource].ResponseHeader. The zero value is ready to use.
+// It may be reused, but reset it: it keeps rules alive. Not safe for concurrent use.
 type Owed struct {
 	charges []owedCharge
 	since   time.Duration
@@ -24,27 +24,27 @@ type owedCharge struct {
 	header string
 }
 
-// Headers are the fields of an answer, by the canonical names of [net/http].
+// Headers are the fields of a response, by the canonical names of [net/http].
 type Headers interface {
-	// Header returns the values of all fields of the name.
+	// Header returns the values of all fields with that name.
 	Header(name string) [][]byte
 }
 
-// CostHeaders are the headers of answers that rules have costs from, in canonical form, each
-// once. Clients should not see them. Do not change the slice.
+// CostHeaders returns the response headers that rules take costs from, in canonical form,
+// each once. Clients should not see them. Do not change the slice.
 func (e *Engine) CostHeaders() []string { return e.costHeaders }
 
-// Owes reports whether some rule has costs from answers, so that [Engine.Owe] has something
-// to do.
+// Owes reports whether some rule takes costs from responses, so that [Engine.Owe] has
+// something to do.
 func (e *Engine) Owes() bool { return e.owes }
 
-// Owe sets o to what the request owes that was decided last with s, and was admitted. since
-// is the limiter's time before it was. o borrows nothing of the request.
+// Owe sets o to what the last request that was decided with s, and admitted, owes. since is
+// the limiter's time before the decision. o borrows nothing from the request.
 func (e *Engine) Owe(o *Owed, s *Scratch, since time.Duration) {
 	o.charges, o.since = o.charges[:0], since
 	for _, c := range s.charges {
 		header := e.rules[(*engine.Rule)(c.Rule).Index()].costOf
-		if header == "" || c.Cost == 0 { // which a shadow rule would have denied
+		if header == "" || c.Cost == 0 { // set for a shadow rule that would have denied the request
 			continue
 		}
 		c.Key = c.Key.Clone()
@@ -52,9 +52,9 @@ func (e *Engine) Owe(o *Owed, s *Scratch, since time.Duration) {
 	}
 }
 
-// Settle charges each rule what the answer says, by [fastlimit.Rule.Settle]. Where it has no
-// such header the charge stays as it is, and so it does with a bad cost, which is counted:
-// text that is no cost, or several.
+// Settle charges each rule what the response says, by [fastlimit.Rule.Settle]. If the
+// response has no such header the charge stays as it is. So it does with a bad cost, which
+// is counted: text that is not a cost, or several costs.
 func (o *Owed) Settle(ctx context.Context, answer Headers) {
 	for i := range o.charges {
 		c := &o.charges[i]
@@ -81,7 +81,7 @@ func (o *Owed) Reset() {
 	o.charges = o.charges[:0]
 }
 
-// addCostHeader notes the header of a rule, if answers say what its requests cost.
+// addCostHeader records the header of a rule, if responses say what its requests cost.
 func (e *Engine) addCostHeader(name string) (canonical string) {
 	if name == "" {
 		return ""
@@ -94,11 +94,12 @@ func (e *Engine) addCostHeader(name string) (canonical string) {
 	return canonical
 }
 
-// setApart takes the charges of shadow rules that answers settle out of s.charges. Whether
-// such a rule would have admitted a request has to be known, as a request that was denied
-// has no answer; of several charges [fastlimit.Limiter.TakeAll] tells only what was decided.
+// setApart moves the charges of shadow rules with costs from responses from s.charges to
+// s.apart. It must be known whether such a rule would have admitted a request, as a denied
+// request has no response, and for several charges [fastlimit.Limiter.TakeAll] reports only
+// the overall decision.
 func (e *Engine) setApart(s *Scratch) {
-	s.clearApart() // a request that was refused has left its there
+	s.clearApart() // a request that was refused has left its charges there
 	kept := s.charges[:0]
 	for _, c := range s.charges {
 		if e.rules[(*engine.Rule)(c.Rule).Index()].costOf != "" && c.Rule.Config().Mode == fastlimit.Shadow {
@@ -111,8 +112,8 @@ func (e *Engine) setApart(s *Scratch) {
 	s.charges = kept
 }
 
-// takeApart charges them, if the request was admitted, and puts them back behind the others.
-// One that would have been denied has no cost there.
+// takeApart charges them, if the request was admitted, and puts them back behind the
+// others. The cost of one that would have been denied becomes 0.
 func (e *Engine) takeApart(ctx context.Context, s *Scratch, v *Verdict) {
 	if v.Decision.Allowed && v.List == ListNone {
 		for i := range s.apart {

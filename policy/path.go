@@ -13,18 +13,20 @@ import "bytes"
 //   - Then slashes are merged, then dots resolved, never above the root.
 //   - All other bytes, a backslash included, stay as they are.
 //
-// Servers differ on some of this. [Engine.Assemble] has rules look at what others make of it, too.
+// Servers differ on some of this. [Engine.Assemble] makes rules look at the readings of
+// other servers, too.
 //
-// ok is false, and nothing appended, for a malformed escape, for a NUL byte,
-// escaped or not, and for a target in no form that has a path.
+// ok is false, and nothing is appended, for a malformed escape, for a NUL byte, escaped or
+// not, and for a target in no form that has a path.
 func AppendPath(dst, target []byte) (path []byte, ok bool) {
 	path, _, ok = appendReading(dst, target, 0)
 	return path, ok
 }
 
-// plainPrefix is the length of the leading part of raw that every server reads as it
-// stands and can be copied at once, for most paths all of it (BenchmarkAppendPath). It ends
-// before a slash that another slash or a dot follows, as those may have to be resolved.
+// plainPrefix returns the length of the leading part of raw that every server reads as it
+// is, so that it can be copied at once; for most paths that is all of it
+// (BenchmarkAppendPath). It ends before a slash that another slash or a dot follows, as
+// those may have to be resolved.
 func plainPrefix(raw []byte) int {
 	for i, c := range raw {
 		if !marks[c] {
@@ -46,11 +48,12 @@ func plainPrefix(raw []byte) int {
 	return len(raw)
 }
 
-// marks are the bytes that a path is looked at more closely for.
+// marks are the bytes that make a path need a closer look.
 var marks = [256]bool{0: true, '%': true, '?': true, '#': true, '\\': true, ';': true, '/': true, '.': true, ' ': true, 0xc0: true, 0xc1: true}
 
-// splitTarget finds the authority, such as "example.com:80" of "http://example.com:80/"
-// and nil unless the target is in absolute form, and the raw path up to the end of the target, which may be empty.
+// splitTarget returns the authority, such as "example.com:80" of "http://example.com:80/",
+// or nil unless the target is in absolute form, and the raw path up to the end of the
+// target, which may be empty.
 func splitTarget(target []byte) (authority, path []byte, ok bool) {
 	if len(target) > 0 && target[0] == '/' {
 		return nil, target, true

@@ -12,14 +12,14 @@ import (
 	"github.com/fastlimit/fastlimit"
 )
 
-// Prefixes makes clients of the prefixes that the clients of a rule are in, against attackers
-// who send from many addresses of one network, each within its limit. Each length makes a
-// further rule; see [Settings.Expanded]. The zero value makes none.
+// Prefixes makes the prefixes that the clients of a rule are in clients too, against
+// attackers that send from many addresses of one network, each within its limit. Each
+// length makes a further rule; see [Settings.Expanded]. The zero value makes none.
 type Prefixes struct {
-	V4, V6 []int // lengths, each shorter than the rule's own grouping
+	V4, V6 []int // lengths, each shorter than the rule's grouping
 
-	// Members is how many times the rate and the burst of the rule a prefix has, from
-	// MinMembers to MaxMembers. 0 means DefaultMembers.
+	// Members is the factor by which the rate and the burst of a prefix are higher than the
+	// rule's, from MinMembers to MaxMembers. 0 means DefaultMembers.
 	Members int
 }
 
@@ -30,7 +30,7 @@ const (
 	MaxMembers     = 65536
 )
 
-// families are those of addresses that a rule counts. 0 means both.
+// families are the address families that a rule counts. 0 means both.
 type families uint8
 
 const (
@@ -45,7 +45,7 @@ func familyOf(addr netip.Addr) families {
 	return family6
 }
 
-// String is how messages call the clients of a family.
+// String returns the name that messages use for the clients of a family.
 func (f families) String() string {
 	return nameOf(f, "all", "IPv4", "IPv6", "IPv4 and IPv6")
 }
@@ -53,8 +53,8 @@ func (f families) String() string {
 // None reports whether no prefixes are clients.
 func (p *Prefixes) None() bool { return len(p.V4)+len(p.V6) == 0 }
 
-// lengths are those of both families, each once, and of which families they are: first
-// those of IPv4, in order.
+// lengths returns the lengths of both families, each once, those of IPv4 first and in
+// order, and the families of each length.
 func (p *Prefixes) lengths() (all []int, of map[int]families) {
 	of = map[int]families{}
 	for _, f := range [...]struct {
@@ -71,31 +71,35 @@ func (p *Prefixes) lengths() (all []int, of map[int]families) {
 	return all, of
 }
 
-// Count is how many rules the lengths make: one where both families have the same.
+// Count returns the number of rules that the lengths make: one if both families have the
+// same.
 func (p *Prefixes) Count() int {
 	all, _ := p.lengths()
 	return len(all)
 }
 
-// PrefixRule is the name of the rule that a prefix length makes of another, such as
-// per-ip/24. No name in a configuration file has a slash.
+// PrefixRule returns the name of the rule that a prefix length makes from another rule,
+// such as per-ip/24. No name in a configuration file has a slash.
 func PrefixRule(name string, length int) string { return name + "/" + strconv.Itoa(length) }
 
-// Expanded returns the settings with the rules that Prefixes make, after all others, so that
-// these keep their places. Such a rule has the name of [PrefixRule] and is like the rule
-// that it is made of, with its match, mode, algorithm, on_failure and ban, but
-//   - it counts by prefixes of its length, and only clients of the families with that length,
+// Expanded returns the settings with the rules that Prefixes make added after all others,
+// so that these keep their indexes. Such a rule has the name of [PrefixRule] and is like
+// the rule that it is made from, with its match, mode, algorithm, on_failure and ban,
+// except that
+//   - it counts by prefixes of its length, and only clients of the families with that
+//     length,
 //   - its rate and burst are Members times those of the rule,
 //   - it has no overrides, nor a MaxWait or MaxRate.
 //
-// A request is charged to it when it is charged to the rule, and for as much; not if an
+// A request is charged to it when it is charged to the rule, and for as much, unless an
 // override or a named rate gives the client more than the rule does, or no limit.
-// [Settings.Limits] and [New] expand by themselves. Settings that are expanded stay as they are.
+// [Settings.Limits] and [New] call Expanded themselves. Expanded does not change settings
+// that are already expanded.
 func (s *Settings) Expanded() Settings {
 	out := *s
 	for i := range s.Rules {
 		if s.Rules[i].origin > 0 {
-			return out // expanded already
+			return out // already expanded
 		}
 	}
 	out.Rules = slices.Clip(s.Rules)
@@ -108,7 +112,7 @@ func (s *Settings) Expanded() Settings {
 	return out
 }
 
-// ofPrefix is the rule that a length makes of rule i.
+// ofPrefix returns the rule that a length makes from rule i.
 func (r *RuleSpec) ofPrefix(i, length int, of families) RuleSpec {
 	made := *r
 	made.Prefixes, made.Overrides, made.RateFrom = Prefixes{}, nil, RateSource{}
@@ -130,7 +134,7 @@ func (r *RuleSpec) ofPrefix(i, length int, of families) RuleSpec {
 	return made
 }
 
-// times is a product, saturated above every rate and burst.
+// times returns a·b, saturated above every rate and burst.
 func times(a, b uint64) uint64 {
 	if hi, lo := bits.Mul64(a, b); hi == 0 {
 		return lo
@@ -138,12 +142,12 @@ func times(a, b uint64) uint64 {
 	return math.MaxUint64
 }
 
-// Origin returns the place in Settings.Rules of the rule that this one was made of by its
-// Prefixes. made is false for a rule that stands in the settings.
+// Origin returns the index in Settings.Rules of the rule that this one was made from by its
+// Prefixes. made is false for a rule of the settings.
 func (r *RuleSpec) Origin() (place int, made bool) { return r.origin - 1, r.origin > 0 }
 
-// Counted says for people what a rule counts that Prefixes made, such as "IPv4 /24"; "" of any
-// other.
+// Counted describes what a rule that Prefixes made counts, such as "IPv4 /24". It returns
+// "" for any other rule.
 func (r *RuleSpec) Counted() string {
 	if r.origin == 0 {
 		return ""
@@ -155,8 +159,8 @@ func (r *RuleSpec) Counted() string {
 	return fmt.Sprintf("%v /%d", r.families, length)
 }
 
-// CheckPrefixes returns all that is wrong with Prefixes, each a [fastlimit.FieldError], but for the
-// limits of the rules that they make: [fastlimit.NewPlan] checks those.
+// CheckPrefixes returns all that is wrong with Prefixes, each a [fastlimit.FieldError],
+// except for the limits of the rules that they make: [fastlimit.NewPlan] checks those.
 func (r *RuleSpec) CheckPrefixes() []error {
 	p := &r.Prefixes
 	var errs []error
@@ -195,8 +199,8 @@ func (r *RuleSpec) CheckPrefixes() []error {
 	return errs
 }
 
-// setPrefixes tells the rules of an engine which rules their prefixes are counted by, and
-// those which clients they count.
+// setPrefixes links the rules of an engine with the rules that count the prefixes of their
+// clients.
 func (e *Engine) setPrefixes(specs []RuleSpec) {
 	listed := len(specs)
 	for i := range specs {
@@ -211,8 +215,8 @@ func (e *Engine) setPrefixes(specs []RuleSpec) {
 	e.listed = e.rules[:listed]
 }
 
-// chargeSpecial collects what to charge for a request by a rule that has costs or rates of
-// trusted proxies, or whose prefixes are clients too. limit is that of the client.
+// chargeSpecial collects what to charge for a request by a rule that takes costs or rates
+// from trusted proxies, or whose prefixes are clients too. limit is the client's.
 func (e *Engine) chargeSpecial(c *rule, limit *fastlimit.Rule, key fastlimit.Key, r *Request, s *Scratch) {
 	cost := c.cost
 	if c.headed && r.Trusted && r.Fields != nil {
@@ -239,8 +243,8 @@ func (e *Engine) chargeSpecial(c *rule, limit *fastlimit.Rule, key fastlimit.Key
 	}
 }
 
-// raises reports whether the limit of a client gives it more than that of its rule: then it
-// does not count towards a prefix, which would take away what somebody has given it.
+// raises reports whether the limit of a client gives it more than that of its rule. Such a
+// client does not count towards a prefix, which would take away what it was given.
 func raises(limit, rule *fastlimit.Rule) bool {
 	own, base := limit.Config(), rule.Config()
 	ownHi, ownLo := bits.Mul64(own.Rate.N, uint64(base.Rate.Per))
@@ -248,7 +252,7 @@ func raises(limit, rule *fastlimit.Rule) bool {
 	return own.Burst > base.Burst || ownHi > baseHi || ownHi == baseHi && ownLo > baseLo
 }
 
-// checkFamily reports a client whose family the rule does not count.
+// checkFamily returns an error for a client whose family the rule does not count.
 func (c *rule) checkFamily(addr netip.Addr) error {
 	if c.families != 0 && c.families&familyOf(addr) == 0 {
 		return fmt.Errorf("key %q: the rule counts prefixes of %v clients only", addr, c.families)

@@ -8,14 +8,15 @@ import (
 
 // RateSource says where the rate of a client comes from, if not from the rule.
 type RateSource struct {
-	// Header is the name of a header that has the rate of the client, as
-	// [fastlimit.ParseRate] reads it. It counts only if a trusted proxy has sent it, which
-	// must overwrite what its own clients send. A request without it is charged by the
-	// rule's rate, and so is one with a bad rate, which is counted: text that is no rate, or
-	// several. A client with an override has that. "" means none.
+	// Header is the name of a header with the rate of the client, in the form of
+	// [fastlimit.ParseRate]. It counts only if a trusted proxy has sent it, which must
+	// overwrite what its own clients send. A request without it is charged at the rule's
+	// rate. So is one with a bad rate, which is counted: text that is not a rate, or
+	// several rates. A client with an override has the override's limit instead. "" means
+	// none.
 	Header string
 
-	// Max is the highest rate. A client for whom more is named has this one; see
+	// Max is the highest rate. A client for which a higher one is named gets this one; see
 	// [fastlimit.Rule.AtRate] for all bounds.
 	Max fastlimit.Rate
 }
@@ -36,8 +37,8 @@ func (r *RuleSpec) CheckRateFrom() error {
 	return nil
 }
 
-// named returns by what limit a request of a trusted proxy is charged, for a client with
-// that limit, and what it costs.
+// named returns the limit by which a request of a trusted proxy is charged, for a client
+// with that limit, and its cost.
 func (c *rule) named(f Fields, limit *fastlimit.Rule, s *Scratch) (*fastlimit.Rule, uint64) {
 	if c.rateFrom != "" && limit == c.limit {
 		limit = c.atNamedRate(f, s)

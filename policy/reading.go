@@ -7,31 +7,31 @@ import (
 	"github.com/fastlimit/fastlimit/internal/ascii"
 )
 
-// reading is a set of habits in which servers differ when they read a path. None of them is
-// that of [AppendPath]. docs/proxy.md has who has which.
+// reading is a set of habits in which servers differ when they read a path. [AppendPath]
+// has none of them. docs/proxy.md lists which server has which.
 type reading uint8
 
 const (
 	encodedSlash reading = 1 << iota // an escaped slash separates segments
-	backslash                        // a backslash does
-	servlet                          // a segment ends at its first semicolon, and no slash stands for dots at the end of a path
+	backslash                        // a backslash separates segments
+	servlet                          // a segment ends at its first semicolon, and dots at the end of a path leave no slash
 	trailingDots                     // dots and spaces at the end of a segment are dropped
-	overlongUTF8                     // two bytes of UTF-8 that stand for ASCII are that
+	overlongUTF8                     // two bytes of UTF-8 that encode ASCII are read as ASCII
 	dotsFirst                        // dots are resolved before slashes are merged, so two dots may undo a slash
-	unresolved                       // neither dots are resolved nor slashes merged; with dotsFirst dots are
-	authority                        // what follows two slashes at the begin names a host, as in a URL
+	unresolved                       // dots are not resolved and slashes not merged; with dotsFirst dots are resolved
+	authority                        // what follows two slashes at the start names a host, as in a URL
 
 	order = dotsFirst | unresolved
-	// Keys have the reading without these: most spellings of a path are one there.
+	// Keys have the reading without these, in which most spellings of a path are the same.
 	rare = order | authority
 )
 
-// maxHabits is how many habits a path may make a difference to. It is read in all ways, up
-// to 8; no honest client needs more, and each costs a walk over the path.
+// maxHabits is the maximum number of habits that may affect a path. It is read in all
+// combinations, up to 8. No honest client needs more, and each costs a walk over the path.
 const maxHabits = 3
 
-// readPath sets the path of r, and its other readings if servers differ on it. They are parts of
-// target or valid until the next call.
+// readPath sets the path of r, and its other readings if servers differ on it. They are
+// slices of target, or valid until the next call.
 func (s *Scratch) readPath(target []byte, r *Request) (ok bool) {
 	r.Path, r.others, r.loose = nil, nil, nil
 	if len(target) > 0 && target[0] == '/' {
@@ -48,7 +48,7 @@ func (s *Scratch) readPath(target []byte, r *Request) (ok bool) {
 		r.Path = s.path
 		return true
 	}
-	// With each habit more may matter: dots that an escaped slash sets apart.
+	// With each habit more may matter, such as dots that an escaped slash sets apart.
 	for more := matter; ; {
 		if bits.OnesCount8(uint8(more)) > maxHabits {
 			return false
@@ -59,8 +59,8 @@ func (s *Scratch) readPath(target []byte, r *Request) (ok bool) {
 	}
 }
 
-// readAll reads the path, which is well formed, by all habits that matter to it, in all
-// combinations. It returns what else matters then.
+// readAll reads the path, which is well formed, by all combinations of the habits that
+// matter to it. It returns the habits that matter then.
 func (s *Scratch) readAll(target []byte, matter reading, r *Request) (more reading) {
 	var ends [1 << maxHabits]int
 	n := 0
@@ -76,7 +76,7 @@ func (s *Scratch) readAll(target []byte, matter reading, r *Request) (more readi
 		n++
 	}
 	s.others, r.Path, r.loose = s.others[:0], s.path[:ends[0]], s.path[:ends[0]]
-	last := n>>bits.OnesCount8(uint8(matter&rare)) - 1 // they are the highest bits
+	last := n>>bits.OnesCount8(uint8(matter&rare)) - 1 // these are the highest bits
 	for i := 1; i < n; i++ {
 		other := s.path[ends[i-1]:ends[i]]
 		if i == last {
@@ -90,8 +90,8 @@ func (s *Scratch) readAll(target []byte, matter reading, r *Request) (more readi
 	return more | matter
 }
 
-// appendReading is [AppendPath] of a server with these habits. It returns which habits, alone,
-// would have made a difference.
+// appendReading is [AppendPath] for a server with these habits. It returns the habits that
+// would have made a difference on their own.
 func appendReading(dst, target []byte, as reading) (path []byte, matter reading, ok bool) {
 	_, raw, ok := splitTarget(target)
 	if !ok {
@@ -136,20 +136,20 @@ func appendReading(dst, target []byte, as reading) (path []byte, matter reading,
 // pathReader is a path that is being read.
 type pathReader struct {
 	dst        []byte
-	root       int // where the slash of the root is
-	segment    int // where the current segment begins
+	root       int // index of the root's slash
+	segment    int // start of the current segment
 	as, matter reading
 	emptied    bool // there was an empty segment
 	dotted     bool // a segment of dots was resolved
 }
 
-// has notes that a habit matters, and reports whether it is one of the server's.
+// has records that a habit matters, and reports whether the server has it.
 func (p *pathReader) has(habit reading) bool {
 	p.matter |= habit
 	return p.as&habit != 0
 }
 
-// host is the length of what names a host at the begin of raw.
+// host returns the length of the part at the start of raw that names a host.
 func (p *pathReader) host(raw []byte) (n int) {
 	for n < len(raw) && p.slash(raw[n]) {
 		n++
@@ -166,8 +166,8 @@ func (p *pathReader) host(raw []byte) (n int) {
 // slash reports whether a byte that was not escaped is a slash.
 func (p *pathReader) slash(c byte) bool { return c == '/' || c == '\\' && p.has(backslash) }
 
-// next is the byte that raw begins with, decoded, and how many bytes of raw that takes. It is 0
-// for a malformed escape, and for a NUL.
+// next returns the first byte of raw, decoded, and how many bytes of raw that takes. It
+// returns 0 for a malformed escape, and for a NUL.
 func (p *pathReader) next(raw []byte) (c byte, width int, escaped bool) {
 	c, width = octet(raw)
 	if c != 0xc0 && c != 0xc1 || len(raw) == width {
@@ -175,13 +175,14 @@ func (p *pathReader) next(raw []byte) (c byte, width int, escaped bool) {
 	}
 	low, more := octet(raw[width:])
 	long := c<<6 | low&0x3f
-	if low&0xc0 == 0x80 && (long == 0 || p.has(overlongUTF8)) { // a NUL is refused whoever reads it
+	if low&0xc0 == 0x80 && (long == 0 || p.has(overlongUTF8)) { // a NUL is refused whichever server reads it
 		return long, width + more, true
 	}
 	return c, width, width > 1
 }
 
-// octet decodes the escape that raw begins with, or is its first byte. It is 0 for a malformed escape.
+// octet returns the first byte of raw, decoded if it is an escape, or 0 if that is
+// malformed.
 func octet(raw []byte) (c byte, width int) {
 	if raw[0] != '%' {
 		return raw[0], 1
@@ -196,13 +197,13 @@ func octet(raw []byte) (c byte, width int) {
 	return byte(hi<<4 | lo), 3
 }
 
-// separates reports whether a byte that is no plain slash separates segments.
+// separates reports whether a byte other than a plain slash separates segments.
 func (p *pathReader) separates(c byte, escaped bool) bool {
 	return c == '/' && escaped && p.has(encodedSlash) || c == '\\' && p.has(backslash)
 }
 
-// param is the length of what comes before the next slash in raw, whatever else separates
-// segments: that is looked at later.
+// param returns the length of the part before the next slash in raw. Other separators in it
+// are handled later.
 func (p *pathReader) param(raw []byte) (n int) {
 	for n < len(raw) && raw[n] != '?' && raw[n] != '#' && raw[n] != '/' {
 		c, width, _ := p.next(raw[n:])
@@ -237,9 +238,9 @@ func (p *pathReader) merge() {
 	p.dst = merged
 }
 
-// end is called at the end of a segment. It removes a dot segment and, for "..", the one
-// before. dst[segment-1] is a slash. Who drops trailing dots does so before dots are resolved
-// where the path ends.
+// end is called at the end of a segment. It removes a dot segment and, for "..", the
+// segment before it. dst[segment-1] is a slash. Servers that drop trailing dots do so
+// before dots are resolved at the end of the path.
 func (p *pathReader) end(last bool) {
 	name := p.dst[p.segment:]
 	if n := len(name); n > 0 && (name[n-1] == '.' || name[n-1] == ' ') && (last && n > 1 || !dots(name)) && p.has(trailingDots) {
@@ -263,7 +264,7 @@ func (p *pathReader) end(last bool) {
 	}
 }
 
-// note notes that the order in which dots are resolved and slashes merged may matter.
+// note records that the order in which dots are resolved and slashes merged may matter.
 func (p *pathReader) note() {
 	if p.emptied && p.dotted {
 		p.matter |= dotsFirst

@@ -7,8 +7,8 @@ import (
 )
 
 // Request is what a policy decides on. All bytes are borrowed for the call.
-// [Engine.Assemble] makes one from a request as it arrived. If you fill it in yourself,
-// use the canonical forms.
+// [Engine.Assemble] makes one from a request as it arrived. If you fill it in yourself, use
+// the canonical forms.
 type Request struct {
 	Client netip.Addr // see [Identity]
 	Method []byte     // case counts
@@ -24,13 +24,13 @@ type Request struct {
 	// for an unnamed request with [UnnamedSkip]. The lists still use Client.
 	SkipIPRules bool
 
-	// Set by Assemble: the values of by.fields, so that Decide need not look them up
-	// again. by is the engine that has done it.
+	// Set by Assemble: the values of by.fields, so that Decide need not look them up again.
+	// by is the engine that did it.
 	values [][]byte
 	by     *Engine
 
-	// Likewise: what else servers make of the path, and of all readings that in which most
-	// spellings are one, which keys have; nil: Path.
+	// Set by Assemble: the path as other servers read it, and, for keys, the reading in
+	// which most spellings are the same; nil: Path.
 	others [][]byte
 	loose  []byte
 }
@@ -62,10 +62,10 @@ func (r *Request) everyPath(patterns []pattern) bool {
 }
 
 // Fields gives access to the headers and cookies of a request. Both methods return all
-// values of a name in order, none if the request lacks it. They are called with the
-// name of a header in the canonical form of [net/textproto.CanonicalMIMEHeaderKey], and
-// with that of a cookie as configured. The returned slice must be valid until the next
-// lookup, the values until the call that was given the Fields returns.
+// values of a name in order, none if the request lacks it. They are called with the name of
+// a header in the canonical form of [net/textproto.CanonicalMIMEHeaderKey], and with that
+// of a cookie as configured. The returned slice must be valid until the next lookup, and
+// the values until the call that was given the Fields returns.
 type Fields interface {
 	Header(name string) [][]byte
 	Cookie(name string) [][]byte
@@ -79,7 +79,7 @@ type Incoming struct {
 	Host   []byte // value of the Host header; empty if there was none
 	Fields Fields // nil: neither headers nor cookies
 
-	// Passed are those of Fields that the upstream gets: what rules read. nil: all.
+	// Passed are those of Fields that the upstream gets, which rules read. nil means all.
 	Passed Fields
 }
 
@@ -87,7 +87,8 @@ type Incoming struct {
 // an upstream might read the request differently. The zero value is none.
 type Refusal uint8
 
-// The reasons of [Engine.Assemble], in the order in which it checks, and of [Engine.Decide].
+// The reasons of [Engine.Assemble], in the order in which it checks, and of
+// [Engine.Decide].
 const (
 	NotRefused      Refusal = iota
 	RefusedPeer             // the peer has no address, and all such peers would share one key
@@ -98,7 +99,7 @@ const (
 	RefusedCost             // by [Engine.Decide]: a trusted proxy named a bad cost, see [BadCostReject]
 )
 
-// String is the reason in one word, "none" for NotRefused. fastlimit's metrics of bad
+// String returns the reason in one word, "none" for NotRefused. fastlimit's metrics of bad
 // requests use the same words.
 func (r Refusal) String() string {
 	return nameOf(r, "none", "peer", "target", "unnamed", "host", "repeated", "cost")
@@ -109,8 +110,8 @@ type AssembleResult struct {
 	Refused Refusal
 	Trusted bool // the peer is a trusted proxy
 
-	// The request is unnamed: a trusted proxy did not name the client, or not the
-	// original request. Settings.OnUnnamed has been applied already.
+	// The request is unnamed: a trusted proxy did not name the client, or did not name the
+	// original request. Settings.OnUnnamed has already been applied.
 	NoClient, NoRequest bool
 }
 
@@ -118,18 +119,18 @@ type AssembleResult struct {
 // trusted proxy asks about, and the canonical forms of host and path. r borrows from in
 // and from s until s is used for another request.
 //
-// A refused request must not be passed to [Engine.Decide]; r then has what could be read
-// of it. (The replay of logs decides on it anyway, as the server that wrote the log has
-// answered it.) Assemble does not use the allow and deny lists. It does not allocate
-// once s has grown to its size.
+// A refused request must not be passed to [Engine.Decide]; r then has the parts that could
+// be read. (The replay of logs decides on it anyway, as the server that wrote the log has
+// answered it.) Assemble does not use the allow and deny lists. It does not allocate once s
+// has grown to its size.
 func (e *Engine) Assemble(id *Identity, in *Incoming, s *Scratch, r *Request) (result AssembleResult) {
 	peer := unmapped(in.Peer)
 	if !identifies(peer) {
 		*r = Request{}
 		return AssembleResult{Refused: RefusedPeer}
 	}
-	// Field by field, as the compiler would build a whole Request on the stack and
-	// copy it (BenchmarkAssemble).
+	// Field by field: the compiler would build a whole Request on the stack and copy it
+	// (BenchmarkAssemble).
 	r.Client, r.Method, r.Fields, r.Trusted, r.SkipIPRules, r.by = peer, in.Method, in.Fields, false, false, nil
 	if in.Passed != nil {
 		r.Fields = in.Passed
@@ -169,14 +170,15 @@ func (e *Engine) Assemble(id *Identity, in *Incoming, s *Scratch, r *Request) (r
 	return result
 }
 
-// original is target and host of the request that a decision is about, not canonical yet.
+// original is the target and host of the request that a decision is about, not canonical
+// yet.
 type original struct {
 	target, host []byte
 	otherHost    bool // host is not that of the Host header
 }
 
-// proxied reads what a trusted proxy says of a request: the client, and the
-// original request where one is configured.
+// proxied reads what a trusted proxy says about a request: the client, and the original
+// request if one is configured.
 func (id *Identity) proxied(f Fields, r *Request, o *original) (result AssembleResult) {
 	result.Trusted, r.Trusted = true, true
 	if f == nil {
@@ -204,7 +206,7 @@ func (id *Identity) proxied(f Fields, r *Request, o *original) (result AssembleR
 	return result
 }
 
-// originalRequest replaces method, target and host by those that a trusted proxy names.
+// originalRequest replaces method, target and host with those that a trusted proxy names.
 // named is false if the proxy should name the target but does not. ok is false if one of
 // them is there twice, as one of the two may come from the client.
 func (id *Identity) originalRequest(f Fields, r *Request, o *original) (named, ok bool) {
@@ -226,9 +228,9 @@ func (id *Identity) originalRequest(f Fields, r *Request, o *original) (named, o
 	return len(target) > 0 || id.original.target == "", true
 }
 
-// Original returns what a trusted proxy says of the request that was decided, as it has sent
-// it; nil where it says nothing, or nothing is read of it. It is for logs: r is the request
-// that [Engine.Assemble] has made.
+// Original returns what a trusted proxy says about the request that was decided, as it has
+// sent it, or nil if it says nothing, or none of it is read. It is for logs: r is the
+// request that [Engine.Assemble] has made.
 func (id *Identity) Original(r *Request) (method, target, host []byte) {
 	if !r.Trusted || r.Fields == nil {
 		return nil, nil, nil
@@ -239,8 +241,8 @@ func (id *Identity) Original(r *Request) (method, target, host []byte) {
 	return method, target, host
 }
 
-// single returns the one header of the name, empty if there is none or no name;
-// ok is false if there are several.
+// single returns the only header of that name, empty if there is none or no name; ok is
+// false if there are several.
 func single(f Fields, name string) (value []byte, ok bool) {
 	if name == "" {
 		return nil, true

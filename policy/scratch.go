@@ -9,10 +9,9 @@ import (
 )
 
 // Scratch is the working memory of [Engine.Assemble] and [Engine.Decide], for one request
-// at a time. The zero value is ready to use. Reuse it, with any engine, but do not copy
-// it: it allocates only to grow. It keeps the bytes of a request, and the rules that
-// applied to it, alive until the next.
-// Not safe for concurrent use.
+// at a time. The zero value is ready to use. It may be reused, with any engine, but not
+// copied. It allocates only to grow. It keeps the bytes of a request, and the rules that
+// applied to it, alive until the next. Not safe for concurrent use.
 type Scratch struct {
 	client  netip.Addr // of the current request
 	charges []fastlimit.Charge
@@ -23,23 +22,23 @@ type Scratch struct {
 
 	banned time.Duration // how long the client stays banned, if it is
 
-	charged, parted int // lengths of charges and parts for the request before
+	charged, parted int // lengths of charges and parts for the previous request
 
 	// Values of the headers and cookies in Engine.fields: those that were looked up
 	// last, and those that the current decision uses.
 	values, keyed [][]byte
 
-	unlimited []*fastlimit.Rule // by whose overrides the client has no limit
-	badCosts  []*fastlimit.Rule // by which the request has a bad cost
-	badRates  []*fastlimit.Rule // likewise a bad rate
-	refused   *fastlimit.Rule   // by which it is refused for that; nil: it is not
+	unlimited []*fastlimit.Rule // whose overrides give the client no limit
+	badCosts  []*fastlimit.Rule // for which the request has a bad cost
+	badRates  []*fastlimit.Rule // likewise for a bad rate
+	refused   *fastlimit.Rule   // which refuses the request for that; nil: none
 
 	path, host []byte   // canonical forms that differ from what arrived
-	others     [][]byte // in path: what else servers make of it
+	others     [][]byte // in path: how other servers read it
 
 	// few holds the charges of most requests in the scratch itself, so that a request
-	// touches one region of memory less: kernel work between two requests evicts our
-	// cache lines.
+	// touches one region of memory less: kernel work between two requests evicts our cache
+	// lines.
 	few [4]fastlimit.Charge
 }
 
@@ -53,8 +52,8 @@ func (s *Scratch) reset() {
 	s.unlimited, s.badCosts, s.badRates, s.refused = s.unlimited[:0], s.badCosts[:0], s.badRates[:0], nil
 }
 
-// note counts bad costs and rates and, unless the request is refused for one, a decision of each
-// rule that has let the client pass.
+// note counts bad costs and rates and, unless the request is refused for one, an unlimited
+// decision of each rule whose override gives the client no limit.
 func (s *Scratch) note() (ok bool) {
 	for _, r := range s.badCosts {
 		(*engine.Rule)(r).BadCost()
@@ -71,17 +70,17 @@ func (s *Scratch) note() (ok bool) {
 	return true
 }
 
-// refusal is the verdict on a request with a bad cost.
+// refusal returns the verdict on a request with a bad cost.
 func (s *Scratch) refusal() Verdict {
 	v := Verdict{Rule: s.refused, Refused: RefusedCost}
 	v.Decision.Remaining = fastlimit.RemainingUnknown
-	clear(s.charges) // nobody was charged
+	clear(s.charges) // no client was charged
 	s.charges = s.charges[:0]
 	return v
 }
 
-// trim drops what the request before had more of than this one. A scratch in a pool
-// would keep a limiter alive that a reload has replaced.
+// trim drops what only the previous request needed. A pooled scratch would otherwise keep a
+// limiter alive that a reload has replaced.
 func (s *Scratch) trim() {
 	if n := len(s.charges); n < s.charged {
 		clear(s.charges[n:s.charged])
@@ -94,8 +93,8 @@ func (s *Scratch) trim() {
 	}
 }
 
-// canonicalHost returns the host of a Host header or an authority as [AppendHost] does.
-// It is valid as long as the result of readPath.
+// canonicalHost returns the host of a Host header or an authority as [AppendHost] does. It
+// is valid for as long as the result of readPath.
 func (s *Scratch) canonicalHost(raw []byte) (host []byte, ok bool) {
 	if n := plainHost(raw); n > 0 {
 		return raw[:n], true
@@ -114,9 +113,11 @@ func (s *Scratch) verdict(d fastlimit.Decision, by int) Verdict {
 	return v
 }
 
-// Applied returns the charges of the last decision with s: the rules that applied, in
-// the order of the configuration, those in shadow mode included, and the keys that were
-// charged. Shadow rules that have their costs from answers come last; those that would have
-// denied the request have a Cost of 0 then, and none is there after a denial. Of a rule that has an override for the client it is the tier
-// ([fastlimit.Rule.Tier]), or nothing if the client has no limit. The slice and its keys are valid until the next decision with s.
+// Applied returns the charges of the last decision with s: the rules that applied, in the
+// order of the configuration, including those in shadow mode, and the keys that were
+// charged. Shadow rules that take their costs from responses come last. Those of them that
+// would have denied the request have a Cost of 0, and none is there after a denial. If a
+// rule has an override for the client, the charge is of the tier ([fastlimit.Rule.Tier]);
+// if the client has no limit, there is none. The slice and its keys are valid until the
+// next decision with s.
 func (s *Scratch) Applied() []fastlimit.Charge { return s.charges }

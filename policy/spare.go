@@ -8,21 +8,21 @@ import (
 	"github.com/fastlimit/fastlimit/internal/engine"
 )
 
-// The lengths of the prefixes by which addresses are counted that no rule groups: what
-// [fastlimit.RuleConfig] has by default.
+// The lengths of the prefixes by which addresses are counted if no rule groups them: the
+// defaults of [fastlimit.RuleConfig].
 const (
 	clientBits4 = 32
 	clientBits6 = 64
 )
 
-// ClientPrefix returns the prefix by which a rule, or a tier of one, counts an address. ok is
-// false if it counts by more than the address, or by something else, or does not limit that
-// client. With a nil rule, where
-// no rule has decided, it is the address or its /64.
+// ClientPrefix returns the prefix by which a rule, or a tier of one, counts an address. ok
+// is false if the rule counts by more than the address, or by something else, or does not
+// limit that client. With a nil rule, if no rule has decided, it returns the address or its
+// /64.
 //
-// Of a rule that counts prefixes of another one's clients it is the client's own where that
-// one has overrides: with those a neighbour may not be charged to the prefix at all, and nobody
-// may be refused for being in it.
+// For a rule that counts prefixes of another rule's clients it returns the client's own
+// prefix if that other rule has overrides: a neighbor with one may not be charged to the
+// prefix at all, and must not be refused for being in it.
 func (e *Engine) ClientPrefix(r *fastlimit.Rule, addr netip.Addr) (p netip.Prefix, ok bool) {
 	addr = plain(addr)
 	if !identifies(addr) {
@@ -45,8 +45,9 @@ func (e *Engine) ClientPrefix(r *fastlimit.Rule, addr netip.Addr) (p netip.Prefi
 	return k.prefix(addr), true
 }
 
-// OverridesSome reports whether a client in a prefix has a limit of its own, or none, or may
-// have: then it is not sure that those in it are refused whom the prefix was banned for.
+// OverridesSome reports whether a client in a prefix has another limit, or none, or may
+// have. It is then not certain that all clients in the prefix would be refused when it is
+// banned.
 func (e *Engine) OverridesSome(p netip.Prefix) bool {
 	for i := range e.rules {
 		c := &e.rules[i]
@@ -60,9 +61,9 @@ func (e *Engine) OverridesSome(p netip.Prefix) bool {
 	return false
 }
 
-// AllowsSome reports whether the allow list admits, or may admit, an address of a prefix at a
-// time, whatever operators have banned: then nobody may be refused for being in that prefix
-// alone.
+// AllowsSome reports whether the allow list admits, or may admit, an address of a prefix at
+// a time, whatever operators have banned. Then no client may be refused for being in that
+// prefix alone.
 func (e *Engine) AllowsSome(p netip.Prefix, now time.Time) bool {
 	if _, longer := e.lists.AllowedWithin(p, 0); longer > 0 {
 		return true

@@ -9,24 +9,24 @@ import (
 	"github.com/fastlimit/fastlimit"
 )
 
-// RuleSpec is one rule of a policy: a limit, the requests it applies to and
-// how it tells clients apart.
+// RuleSpec is one rule of a policy: a limit, the requests it applies to, and how it tells
+// clients apart.
 type RuleSpec struct {
 	Limit fastlimit.RuleConfig
 	Match Match
-	Key   []KeyPart // one or more; composite if more
+	Key   []KeyPart // at least one; composite if more than one
 
-	Overrides []Override // limits of some clients; no two with the same key
+	Overrides []Override // other limits for some clients; no two with the same key
 
 	CostFrom  CostSource // zero: every request costs Limit.Cost
 	OnBadCost BadCost    // what to do if CostFrom names no usable cost
 
-	RateFrom RateSource // zero: every client has Limit.Rate, but for those with an override
+	RateFrom RateSource // zero: every client without an override has Limit.Rate
 
 	Prefixes Prefixes // zero: only clients are limited, not the prefixes that they are in
 
 	// Set by Settings.Expanded: see Origin.
-	origin   int // 1 + the place of the rule
+	origin   int // 1 + the index of the rule
 	families families
 }
 
@@ -44,7 +44,7 @@ const (
 	KeyGlobal // one key for all requests
 )
 
-// String is the kind as a configuration file names it.
+// String returns the name of the kind in a configuration file.
 func (k KeyKind) String() string {
 	return nameOf(k, "ip", "header", "cookie", "method", "host", "path", "global")
 }
@@ -59,7 +59,7 @@ type KeyPart struct {
 // named reports whether the part is a header or a cookie, which have a name.
 func (p KeyPart) named() bool { return p.Kind == KeyHeader || p.Kind == KeyCookie }
 
-// String is the part as a configuration file names it, without prefix lengths.
+// String returns the part as in a configuration file, without prefix lengths.
 func (p KeyPart) String() string {
 	if p.named() {
 		return p.Kind.String() + ":" + p.Name
@@ -78,26 +78,26 @@ const (
 	OriginalXForwarded                        // X-Forwarded-Method, -Uri, -Host (Traefik, Caddy)
 )
 
-// String is the family as a configuration file names it.
+// String returns the name of the family in a configuration file.
 func (o OriginalRequest) String() string { return nameOf(o, "none", "x-original", "x-forwarded") }
 
-// UnnamedAction is what to do with an unnamed request: one for which a trusted proxy
+// UnnamedAction says what to do with an unnamed request: one for which a trusted proxy
 // names no client, or no original request although one is configured. The only known
 // address is that of the proxy, which all its clients share.
 type UnnamedAction uint8
 
 // The choices of Settings.OnUnnamed.
 const (
-	UnnamedPeer UnnamedAction = iota // charge the proxy's own address
+	UnnamedPeer UnnamedAction = iota // charge the proxy's address
 	UnnamedSkip                      // leave out the rules with ip in their key
 	UnnamedDeny                      // refuse the request
 )
 
-// String is the action as a configuration file names it.
+// String returns the name of the action in a configuration file.
 func (a UnnamedAction) String() string { return nameOf(a, "peer", "skip", "deny") }
 
-// Settings are everything that decides about a request, as in a configuration file.
-// [New] uses the rules and lists, [NewIdentity] the rest.
+// Settings are everything that affects the decision on a request, as in a configuration
+// file. [New] uses the rules and lists, [NewIdentity] the rest.
 type Settings struct {
 	Rules       []RuleSpec
 	Allow, Deny []netip.Prefix // the longest prefix wins; equal means deny
@@ -109,7 +109,7 @@ type Settings struct {
 
 	MaxOverrides int // of all rules together; 0 means DefaultMaxOverrides
 
-	// ShowKeys are the headers and cookies whose values [KeyText] has as they are. Others stand
+	// ShowKeys are the headers and cookies whose values [KeyText] shows. Others are shown
 	// as a hash, since they may be secrets. [ShowAllKeys] alone means all of them.
 	ShowKeys []string
 }
@@ -117,10 +117,10 @@ type Settings struct {
 // ShowAllKeys is the element of [Settings].ShowKeys that means all.
 const ShowAllKeys = "*"
 
-// Limits returns the rules of the limiter that [New] needs, in the order of s.Rules, and after
-// them those that Prefixes make ([Settings.Expanded]). It
-// sets their KeyKind, by which nodes tell whether they count the same, their Tiers and MaxRate,
-// and Thousandths where costs come with fractions.
+// Limits returns the rules of the limiter that [New] needs, in the order of s.Rules,
+// followed by those that Prefixes make ([Settings.Expanded]). It sets their KeyKind, by
+// which nodes determine whether they count the same, their Tiers and MaxRate, and
+// Thousandths where costs come with fractions.
 func (s *Settings) Limits() []fastlimit.RuleConfig {
 	expanded := s.Expanded()
 	s = &expanded
@@ -140,7 +140,7 @@ func (s *Settings) Limits() []fastlimit.RuleConfig {
 	return limits
 }
 
-// inThousandths converts units, saturated above every burst.
+// inThousandths converts units. The result is saturated above every burst.
 func inThousandths(units uint64) uint64 {
 	if units > math.MaxUint64/1000 {
 		return math.MaxUint64
@@ -148,7 +148,7 @@ func inThousandths(units uint64) uint64 {
 	return 1000 * units
 }
 
-// keyKind is a line that says what the rule counts and by which key. The order of
+// keyKind returns a line that says what the rule counts and by which key. The order of
 // patterns does not matter, that of key parts does.
 func (r *RuleSpec) keyKind() string {
 	var key []string
@@ -158,7 +158,7 @@ func (r *RuleSpec) keyKind() string {
 	return strings.Join(append([]string{"key " + strings.Join(key, ",")}, r.Match.kind()...), " ")
 }
 
-// nameOf returns the name of an enum's value, by number.
+// nameOf returns the name of an enum's value.
 func nameOf[E ~uint8](value E, names ...string) string {
 	if int(value) < len(names) {
 		return names[value]

@@ -7,9 +7,9 @@ import (
 	"github.com/gaissmai/bart"
 )
 
-// trie is a [bart.Table]: values by prefixes of addresses. It is an interface
-// because a generic type in a field is compiled anew, with all of its methods, in each
-// package that reaches the field: 1,400 functions and 3 s for one that imports policy.
+// trie is a [bart.Table]: values by prefixes of addresses. It is an interface because a
+// generic type in a field is compiled again, with all of its methods, in each package that
+// reaches the field: 1,400 functions and 3 s for one that imports policy.
 type trie[V any] interface {
 	Insert(p netip.Prefix, v V)
 	Lookup(addr netip.Addr) (V, bool)

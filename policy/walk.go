@@ -2,8 +2,8 @@ package policy
 
 import "slices"
 
-// Bounds on what is read of a forwarding header. Real chains of proxies are shorter; a
-// longer header must not make a request more expensive.
+// Bounds on how much of a forwarding header is read. Real chains of proxies are shorter,
+// and a longer header must not make a request more expensive.
 const (
 	maxElements = 32
 	maxScan     = 4 << 10 // bytes
@@ -11,10 +11,10 @@ const (
 
 // walk yields the elements of all instances of a list header from the right.
 //
-// Quotes are matched from the right too. That is the end that the trusted proxies wrote,
-// so a stray quote that a client has put before it cannot swallow their elements.
+// Quotes are matched from the right too. That is the end that the trusted proxies wrote, so
+// a stray quote that a client has put before it cannot swallow their elements.
 type walk struct {
-	values   [][]byte // instances that are left; of the last one, the bytes before end
+	values   [][]byte // instances that are left; the last one up to end
 	end      int
 	quoted   bool // commas within quotes do not separate
 	elements int
@@ -37,8 +37,8 @@ func (w *walk) rewind() {
 	}
 }
 
-// next returns the next element to the left, with the space around it. ok is false if
-// there is none or a bound is reached. An empty instance is one empty element.
+// next returns the next element to the left, with the space around it. ok is false if there
+// is none or a bound is reached. An empty instance is one empty element.
 func (w *walk) next() (element []byte, ok bool) {
 	if len(w.values) == 0 || w.elements == maxElements {
 		return nil, false

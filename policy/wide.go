@@ -8,9 +8,9 @@ import (
 	"github.com/gaissmai/bart"
 )
 
-// wide says which limit the clients of a prefix have, of whom there are many: single ones
-// are in exact. What holds no client's prefix is told by a sieve, without a look into the
-// trie, which costs several misses. Immutable once filled. The zero value has none.
+// wide maps prefixes with many clients to limits; single clients are in exact. A sieve
+// rules out most addresses without a lookup in the trie, which costs several cache misses.
+// Immutable once filled. The zero value is empty.
 type wide struct {
 	trie  trie[int] // nil if there are none
 	sieve []uint64
@@ -19,12 +19,12 @@ type wide struct {
 	full               bool    // to sieve would take longer than the lookup
 }
 
-// maxLengths is how many lengths of prefixes are tried.
+// maxLengths is the maximum number of prefix lengths that are tried.
 const maxLengths = 4
 
 func (w *wide) empty() bool { return w == nil || w.trie == nil }
 
-// add enters a prefix. There are no more than so many.
+// add enters a prefix. most is the maximum number of prefixes.
 func (w *wide) add(p netip.Prefix, limit, most int) {
 	if w.trie == nil {
 		w.trie, w.sieve = new(bart.Table[int]), newSieve(most)
@@ -42,7 +42,7 @@ func (w *wide) add(p netip.Prefix, limit, most int) {
 	sieveAdd(w.sieve, hashPrefix(p.Addr(), n))
 }
 
-// find returns the limit of the longest prefix that contains addr, and its length, -1 if
+// find returns the limit of the longest prefix that contains addr, and its length, or -1 if
 // there is none.
 func (w *wide) find(addr netip.Addr) (limit, length int) {
 	if w.empty() || !w.may(addr) {
@@ -72,8 +72,8 @@ func (w *wide) may(addr netip.Addr) bool {
 	return false
 }
 
-// hashPrefix hashes the first n bits of an address. Whom a sieve lets through is no
-// secret, and costs only time.
+// hashPrefix hashes the first n bits of an address. Which addresses pass a sieve is not
+// secret: passing only costs time.
 func hashPrefix(addr netip.Addr, n uint8) uint64 {
 	if addr.Is4() {
 		b := addr.As4()
