@@ -14,7 +14,7 @@ type reading uint8
 const (
 	encodedSlash reading = 1 << iota // an escaped slash separates segments
 	backslash                        // a backslash separates segments
-	servlet                          // a segment ends at its first semicolon, and dots at the end of a path leave no slash
+	servlet                          // a segment ends at its first semicolon; final dots leave no slash
 	trailingDots                     // dots and spaces at the end of a segment are dropped
 	overlongUTF8                     // two bytes of UTF-8 that encode ASCII are read as ASCII
 	dotsFirst                        // dots are resolved before slashes are merged, so two dots may undo a slash

@@ -10,22 +10,21 @@ import (
 )
 
 const (
-	// maxBans is how many bans a node tells at a time, and how many of another
-	// node's it remembers.
+	// maxBans is how many bans a node sends at a time, and how many it remembers of another
+	// node's.
 	maxBans = 16 << 10
 
-	// beatEvery is how often a node that has nothing to tell sends an empty packet
-	// of bans, by which the others date the next ones: see clockOf.
+	// beatEvery is how often a node that has nothing to send sends an empty packet of bans,
+	// by which the others date the next ones: see clockOf.
 	beatEvery = time.Second
-	// repeatEvery is how often each ban is told again, to nodes that have joined since and to
-	// those that lost all packets before, if there is room: with settled, and a lost packet, all
-	// agree within ten seconds.
+	// repeatEvery is how often each ban is sent again, if there is room, for nodes that
+	// have joined since and for those that lost all packets before. Together with settled,
+	// and one lost packet, all nodes agree within ten seconds.
 	repeatEvery = 5 * time.Second
 )
 
-// again is how long after the first, second, … packet with a ban the next one
-// follows: single packets get lost, and nodes that have just met believe none before
-// settled.
+// again is the time from the first, second, … packet with a ban to the next one. Single
+// packets get lost, and nodes that have just met believe none before settled.
 var again = [...]time.Duration{300 * time.Millisecond, time.Second, settled}
 
 // Ban is a client banned by a rule.
@@ -33,32 +32,32 @@ type Ban struct {
 	Digest sketch.Digest
 	Name   string        // the client's compact name, of at most 40 bytes
 	Left   time.Duration // until its end
-	Times  int           // how often it has been banned lately; for lists
+	Times  int           // how often it has been banned recently; for lists
 }
 
-// Banner is a rule whose bans the nodes tell each other. Implementations are safe
-// for concurrent use.
+// Banner is a rule whose bans the nodes exchange. Implementations are safe for concurrent
+// use.
 type Banner interface {
 	Name() string     // of the rule, which stays when its limit changes
 	Identity() uint64 // see [Rule]
-	// Running returns the bans of this node that run: what another node has told is none.
+	// Running returns the bans in force that this node began, without those of other nodes.
 	Running() iter.Seq[Ban]
-	// BanFor bans a client because another node has, and returns for how long: at most
-	// for as long as this rule bans anybody. A longer ban stays: runs is how long the client
-	// is banned then. It returns 0 where this rule bans nobody, or has no room.
+	// BanFor bans a client because another node has. granted is how long the ban may last
+	// here, at most as long as this rule bans at all. A longer ban stays, and runs is how
+	// long the client is banned then. Both are 0 if this rule bans nobody, or has no room.
 	BanFor(Ban) (granted, runs time.Duration)
-	// EndBan ends a ban of BanFor, and reports whether there was one. A ban that the rule has
-	// begun by itself goes on, a shorter one too.
+	// EndBan ends a ban of BanFor, and reports whether there was one. A ban that the rule
+	// itself has begun continues, even if it is shorter.
 	EndBan(sketch.Digest) (ended bool)
 }
 
-// ownBan is a ban of this node, or the end of one, and what was told of it.
+// ownBan is a ban of this node, or the end of one, and what was sent of it.
 type ownBan struct {
 	banID
 	name   string
 	times  uint64
 	end    time.Duration // when it ends, or would have ended
-	before time.Duration // when an earlier one would have ended that was told, if that is later
+	before time.Duration // when an earlier one that was sent would have ended, if that is later
 	serial uint64
 	lifted bool
 
@@ -66,11 +65,11 @@ type ownBan struct {
 	due  time.Duration // when the next one is
 }
 
-// inbox takes reports from requests. Its lock is held for an append only, so that
-// no request waits for a tick.
+// inbox takes reports from requests. Its lock is held for an append only, so that no
+// request waits for a tick.
 type inbox struct {
 	mu   sync.Mutex
-	news []ownBan // in their order; without what is about telling
+	news []ownBan // in their order; without the fields about sending
 	lost uint64
 }
 
@@ -84,7 +83,8 @@ func (i *inbox) add(n *ownBan) {
 	i.news = append(i.news, *n)
 }
 
-// take returns what has come in, in its order. spare is used for what comes next.
+// take returns the reports that have come in, in their order. spare is used for the next
+// ones.
 func (i *inbox) take(spare []ownBan) (news []ownBan, lost uint64) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -93,24 +93,25 @@ func (i *inbox) take(spare []ownBan) (news []ownBan, lost uint64) {
 	return news, lost
 }
 
-// Banned reports a ban that has begun at this node, as of now, so that the next
-// TellBans tells the peers. Bans that another node told must not be reported. It does not
-// wait, and is for requests.
+// Banned reports a ban that has begun at this node, as of now, so that the next TellBans
+// sends it to the peers. Bans that another node reported must not be reported. Banned does
+// not wait, and is for requests.
 func (s *State) Banned(identity uint64, b Ban, now time.Duration) {
 	s.inbox.add(ownBanOf(banID{identity, b.Digest}, &b, now))
 }
 
-// Unbanned reports that somebody has ended all bans of a client at this node, of which its
-// own had left yet; 0: it had none. The end of its own is told for as long as the ban would
-// have lasted, so that nobody who has yet to hear of the ban learns of it alone. What peers
-// have said of the client by now is not applied again; only a new ban is.
+// Unbanned reports that an operator has ended all bans of a client at this node. left is
+// what was left of this node's own ban, 0 if it had none. The end of that ban is sent for
+// as long as the ban would have lasted, so that no node that has yet to hear of the ban
+// learns of the ban alone. What peers have reported about the client so far is not applied
+// again; only a new ban is.
 func (s *State) Unbanned(identity uint64, d sketch.Digest, left, now time.Duration) {
 	s.inbox.add(&ownBan{banID: banID{identity, d}, lifted: true, end: now + left})
 }
 
-// Recall has all bans told that run by the rules in force and are not told yet: those that a
-// restart has kept, and those of a rule that has another identity now. Call it when the
-// rules are new, after [New] and [State.Follow].
+// Recall sends all bans in force of the current rules that have not been sent yet: those
+// that a restart has kept, and those of a rule that now has another identity. Call it when
+// the rules are new, after [New] and [State.Follow].
 func (s *State) Recall(now time.Duration) {
 	s.lock(now)
 	defer s.mu.Unlock()
@@ -129,7 +130,7 @@ func ownBanOf(id banID, b *Ban, now time.Duration) *ownBan {
 	return &ownBan{banID: id, name: b.Name, times: uint64(min(max(b.Times, 1), maxTimes)), end: now + b.Left}
 }
 
-// ownBans are the bans that this node tells.
+// ownBans are the bans that this node sends.
 type ownBans struct {
 	list   []ownBan
 	byID   map[banID]int // index in list
@@ -137,7 +138,7 @@ type ownBans struct {
 	cursor int // where repeating continues
 	most   int // of list
 
-	began    time.Duration // of this run: what is sent is dated from here
+	began    time.Duration // start of this run: sent times count from here
 	started  bool
 	lastSent time.Duration
 	bytes    int // of the last packets
@@ -150,7 +151,7 @@ func newOwnBans(c *Config) ownBans {
 	return ownBans{byID: map[banID]int{}, most: c.maxBans, writer: newBanWriter(min(c.PacketSize, size), size)}
 }
 
-// drainLocked takes in what the limiter has reported.
+// drainLocked takes in the limiter's reports.
 func (s *State) drainLocked(now time.Duration) {
 	o := &s.bans
 	news, lost := s.inbox.take(o.spare)
@@ -185,14 +186,13 @@ func (s *State) unbannedLocked(n *ownBan, now time.Duration) {
 		}
 		return
 	}
-	// Peers may have it all the same: from before a restart, or by an identity before.
+	// Peers may have it nevertheless, from before a restart, or by an earlier identity.
 	if n.end > now && s.bans.put(n, now) {
 		s.stats.Bans.UnbansSent++
 	}
 }
 
-// put has something new told of a client, in place of what was. It reports whether there is
-// room.
+// put replaces what is sent about a client. It reports whether there is room.
 func (o *ownBans) put(n *ownBan, now time.Duration) bool {
 	at, known := o.byID[n.banID]
 	if !known {
@@ -210,10 +210,10 @@ func (o *ownBans) put(n *ownBan, now time.Duration) bool {
 	return true
 }
 
-// follow forgets the bans of rules that are gone. What operators have ended goes on to be
-// told by the rule of the same name: renamed has its identity.
+// follow forgets the bans of rules that are gone. Bans that operators have ended are still
+// sent by the rule with the same name: renamed has its identity.
 func (o *ownBans) follow(renamed map[uint64]uint64) {
-	for i := range slices.Backward(o.list) { // drop moves the last one, which has been looked at
+	for i := range slices.Backward(o.list) { // drop moves the last one, which has already been visited
 		b := o.list[i]
 		to, stays := renamed[b.identity]
 		if stays && to == b.identity {
@@ -227,8 +227,8 @@ func (o *ownBans) follow(renamed map[uint64]uint64) {
 	}
 }
 
-// over removes a ban whose time is over. If an earlier one has ended before its time, that is
-// told for as long as that time lasts: nodes may have heard of that one alone.
+// over removes a ban whose time is over. If an earlier one ended before its time, that end
+// is sent until the earlier one would have ended: nodes may have heard of that ban alone.
 func (o *ownBans) over(i int, now time.Duration) {
 	if b := &o.list[i]; b.before > now {
 		b.lifted, b.name, b.end, b.told, b.due = true, "", b.before, 0, now
@@ -249,10 +249,10 @@ func (o *ownBans) drop(i int) {
 	o.list = o.list[:last]
 }
 
-// TellBans returns the packets that tell every peer this node's bans, of which there may
-// be none. They take up to a quarter of Config.MaxBytes, by which the next Tick sends
-// less. Like Tick it is for one goroutine, which calls it before each Tick; the
-// packets are valid until the next call.
+// TellBans returns the packets that send this node's bans to every peer. There may be none.
+// They take up to a quarter of Config.MaxBytes, and the next Tick sends that much less.
+// Like Tick it is for one goroutine, which calls it before each Tick; the packets are valid
+// until the next call.
 func (s *State) TellBans(now time.Duration) [][]byte {
 	s.lock(now)
 	defer s.mu.Unlock()
@@ -266,7 +266,7 @@ func (s *State) TellBans(now time.Duration) [][]byte {
 	s.drainLocked(now)
 	h := header{cluster: s.cluster, incarnation: s.config.Incarnation, seq: s.seq, node: s.node}
 	o.writer.begin(&h, now-o.began, s.config.banBytes())
-	for i := range slices.Backward(o.list) { // drop moves the last one, which has been looked at
+	for i := range slices.Backward(o.list) { // drop moves the last one, which has already been visited
 		if o.list[i].end <= now {
 			o.over(i, now)
 		}
@@ -287,9 +287,9 @@ func (s *State) TellBans(now time.Duration) [][]byte {
 	return packets
 }
 
-// tell writes the bans that are due, from list[from] on: those that nobody has been told
-// if first is set, else the others. It returns the index of the first one that had no
-// room, or how many bans there are.
+// tell writes the bans that are due, from list[from] on: those that have not been sent yet
+// if first is set, else the others. It returns the index of the first one that had no room,
+// or the number of bans.
 func (o *ownBans) tell(from int, now time.Duration, first bool) (until int) {
 	for i := from; i < len(o.list); i++ {
 		b := &o.list[i]
@@ -300,8 +300,8 @@ func (o *ownBans) tell(from int, now time.Duration, first bool) (until int) {
 	return len(o.list)
 }
 
-// repeat writes bans that are due again, beginning where there was no more room the
-// last time.
+// repeat writes bans that are due again, starting where there was no more room the last
+// time.
 func (o *ownBans) repeat(now time.Duration) {
 	from := min(o.cursor, len(o.list))
 	if o.cursor = o.tell(from, now, false); o.cursor == len(o.list) {

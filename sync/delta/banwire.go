@@ -12,8 +12,7 @@ const (
 	banMagic   = "flb"
 	banVersion = 1
 
-	// maxBanTime bounds times on the wire: 2^40 ms are 34 years, and fit a
-	// time.Duration.
+	// maxBanTime bounds times on the wire: 2^40 ms are 34 years, which fit a time.Duration.
 	maxBanTime = 1 << 40
 	maxTimes   = 1 << 16
 )
@@ -22,12 +21,12 @@ const (
 type banEntry struct {
 	banID
 	serial uint64
-	left   time.Duration // whole milliseconds, as of the packet's sent
+	left   time.Duration // whole milliseconds, as of the packet's sent time
 	times  uint64        // 0: the ban has been lifted
 	name   []byte        // as in entry
 }
 
-// banID says which client of which rule is banned.
+// banID identifies a banned client of a rule.
 type banID struct {
 	identity uint64 // of the rule
 	digest   sketch.Digest
@@ -39,8 +38,8 @@ func appendBanHeader(b []byte, h *header, sent time.Duration) []byte {
 	return binary.AppendUvarint(b, uint64(sent.Milliseconds()))
 }
 
-// appendBan writes an entry. Its time left is rounded down, so that nobody is
-// banned for longer elsewhere.
+// appendBan writes an entry. Its time left is rounded down, so that no client is banned for
+// longer elsewhere.
 func appendBan(b []byte, e *banEntry) []byte {
 	b = binary.LittleEndian.AppendUint64(b, e.identity)
 	b = binary.AppendUvarint(b, e.serial)
@@ -68,8 +67,8 @@ func (r *reader) ban() (e banEntry) {
 	return e
 }
 
-// banPacketWellFormed reports whether b, the rest behind a header, is a time and
-// entries, and nothing else.
+// banPacketWellFormed reports whether b, the rest after a header, is a time and entries,
+// and nothing else.
 func banPacketWellFormed(b []byte) bool {
 	r := reader{b: b}
 	r.duration()
@@ -124,7 +123,7 @@ func (w *banWriter) empty() bool { return len(w.buf)-w.start == len(w.header) }
 
 func (w *banWriter) close() { w.packets = append(w.packets, w.buf[w.start:len(w.buf):len(w.buf)]) }
 
-// end returns the packets, and at least an empty one if beat is set.
+// end returns the packets. If beat is set there is at least an empty one.
 func (w *banWriter) end(beat bool) [][]byte {
 	if !w.empty() || beat && len(w.packets) == 0 {
 		w.close()

@@ -5,44 +5,44 @@ import (
 )
 
 const (
-	// settled is how long a node must have been heard, and by how many packets, each newer
-	// than all before, until its bans are applied. The fastest of these dates the others, so
-	// that it is not enough to replay one before the node itself is heard.
+	// settled is how long a node must have been heard, and settledBy by how many packets,
+	// each newer than all before, until its bans are applied. The fastest of these packets
+	// dates the others, so replaying one before the node itself is heard is not enough.
 	settled, settledBy = 3 * beatEvery, 4
 	// clockWindow is how long the fastest packet counts: clocks of nodes drift apart.
 	clockWindow = 10 * time.Second
 
-	// maxLeft is the most that is left of any ban, as package ban has it, so that no node fills
-	// another's claims for longer.
+	// maxLeft is the longest that any ban can last, as in package ban, so that no node
+	// fills another's claims for longer.
 	maxLeft = 366 * 24 * time.Hour
 
-	// believedBans is how many bans and ends of bans are taken from one node in a second,
-	// and at once. What is beyond comes again with the node's next packets.
+	// believedBans is how many bans and ends of bans are accepted from one node per second,
+	// and at once. More than that comes again with the node's next packets.
 	believedBans = 4096
 )
 
-// clockOf relates the clock of another node, as its packets of bans tell it, to
-// this node's. The zero value has met nobody.
+// clockOf relates the clock of another node, as its packets of bans state it, to this
+// node's. The zero value has heard nothing.
 //
-// The time at which a packet arrives minus that at which it was sent is the difference of
-// the clocks plus the time on the way. The least of these is from the fastest packet. How
-// much more it is for another packet is how much later that one was: late by so much it
-// tells of bans that have so much less left. So neither delay nor repetition nor replay
-// moves the end of a ban.
+// The time at which a packet arrives minus the time at which it was sent is the difference
+// of the clocks plus the time on the way. The minimum of these is from the fastest packet.
+// The excess of another packet over the minimum is its delay, and its bans have that much
+// less left. So neither delay nor repetition nor replay moves the end of a ban.
 type clockOf struct {
 	least  [2]time.Duration // in this window, and in the one before
-	turned time.Duration    // when this window began
+	turned time.Duration    // start of this window
 	met    time.Duration    // when the first packet arrived
-	latest time.Duration    // of the times at which packets were sent
+	latest time.Duration    // the latest sent time of any packet
 	came   time.Duration    // when that packet arrived
 	heard  int              // packets that were newer than all before
 }
 
-// note returns how much later than the fastest packet one that was sent then arrives. Only
-// packets newer than all before teach anything: any other may be a replay. One that is newer by
-// more than the time since and a delay is not plausible, and is not ok: believed, it would make
-// all that follow a replay. But the clock is met anew while it has not settled, as what was heard
-// may be a replay, and when nothing has come for as long: this node's own clock has stood still.
+// note returns how much later than the fastest packet one that was sent at that time
+// arrives. Only packets newer than all before count, since any other may be a replay. One
+// that is newer by more than the time since then plus a delay is not plausible, and ok is
+// false: if it were believed, all packets after it would look like replays. But note starts
+// over while the clock has not settled, as what was heard may be a replay, and when nothing
+// has come for longer than clockWindow, as this node's clock may have stood still.
 func (c *clockOf) note(sent, now time.Duration) (late time.Duration, ok bool) {
 	way := now - sent
 	if silent := now - c.came; c.heard > 0 && sent-c.latest > silent+clockWindow {
@@ -65,25 +65,25 @@ func (c *clockOf) note(sent, now time.Duration) (late time.Duration, ok bool) {
 	return max(0, way-min(c.least[0], c.least[1])), true
 }
 
-// settled reports whether bans are applied that a packet tells which arrives now.
+// settled reports whether the bans of a packet that arrives now are applied.
 func (c *clockOf) settled(now time.Duration) bool {
 	return now-c.met >= settled && c.heard >= settledBy
 }
 
-// claims are the bans that one incarnation of another node has told. What it told
-// last of a client counts: the maximum of (serial, lifted), so that packets may be lost,
-// repeated, reordered and replayed. Each ban is applied once, so that an operator who
-// ends it here is not contradicted by its repetition.
+// claims are the bans that one incarnation of another node has reported. The last report
+// about a client counts: the maximum of (serial, lifted), so that packets may be lost,
+// repeated, reordered and replayed. Each ban is applied once, so that its repetition does
+// not undo what an operator has ended here.
 type claims struct {
 	clock  clockOf
 	known  map[banID]claim
-	room   int // of known, before what has ended is forgotten
+	room   int // of known, before ended ones are forgotten
 	swept  time.Duration
 	tokens float64 // allowance: bans that the node is believed, as of filled
 	filled time.Duration
 }
 
-// claim is a ban that another node has told.
+// claim is a ban that another node has reported.
 type claim struct {
 	serial uint64
 	end    time.Duration // of the ban there, by this node's clock; kept until then
@@ -92,10 +92,10 @@ type claim struct {
 	name   string
 }
 
-// claimBytes is the memory of a claim in a map, with what the map keeps free.
+// claimBytes is the memory of a claim in a map, with the map's free space.
 const claimBytes = 144
 
-// suppress has a ban neither applied again nor counted among those that hold.
+// suppress keeps a ban from being applied again and from counting as one in force.
 func (c *claims) suppress(id banID) {
 	if k, ok := c.known[id]; ok {
 		k.lifted = true
@@ -115,7 +115,7 @@ func (c *claims) allow(now time.Duration) bool {
 }
 
 // makeRoom forgets bans that have ended if there are many, and reports whether there is
-// room for one more. It reads all of them only when they have doubled since the last
+// room for one more. It visits all bans only when their number has doubled since the last
 // time, or once a second when there is no room.
 func (c *claims) makeRoom(most int, now time.Duration) bool {
 	if c.known == nil {
@@ -137,7 +137,7 @@ func (c *claims) makeRoom(most int, now time.Duration) bool {
 	return len(c.known) < c.room
 }
 
-// mergeBansLocked merges a packet of bans; r is at what follows its header, which is
+// mergeBansLocked merges a packet of bans. r is at the part after its header, which is
 // well-formed.
 func (s *State) mergeBansLocked(m *mirror, r reader, now time.Duration) Reason {
 	c := &m.claims
@@ -146,7 +146,7 @@ func (s *State) mergeBansLocked(m *mirror, r reader, now time.Duration) Reason {
 		return Clock
 	}
 	if !c.clock.settled(now) {
-		return accepted // what it tells now it tells again
+		return accepted // these bans are sent again
 	}
 	s.drainLocked(now)
 	for r.more() {
@@ -180,7 +180,7 @@ func (s *State) claimLocked(c *claims, rule Banner, e *banEntry, now time.Durati
 		return
 	}
 	before := k.until
-	if lifted && !known { // of before this node's restart, or of another identity of the rule
+	if lifted && !known { // from before this node's restart, or of another identity of the rule
 		before = now + e.left
 	}
 	k = claim{serial: e.serial, end: now + e.left, lifted: lifted}
@@ -190,8 +190,8 @@ func (s *State) claimLocked(c *claims, rule Banner, e *banEntry, now time.Durati
 		var runs time.Duration
 		k.until, runs = s.applyLocked(rule, e, !again, now)
 		k.name = string(e.name)
-		if !known { // whatever lasts longer is of before, too, unless somebody says otherwise
-			before = runs - time.Second // which the two clocks do not differ by
+		if !known { // a longer ban is from before, too, unless another report says otherwise
+			before = runs - time.Second // the two clocks differ by less than that
 		}
 	}
 	c.known[e.banID] = k
@@ -200,8 +200,9 @@ func (s *State) claimLocked(c *claims, rule Banner, e *banEntry, now time.Durati
 	}
 }
 
-// applyLocked bans a client here and returns until when, 0 if it did not, and until when
-// the client is banned then. first is set for a ban that has not been refused before.
+// applyLocked bans a client here. It returns the end of the ban that it applied, 0 if none,
+// and the time until which the client is then banned. first is set for a ban that has not
+// been refused before.
 func (s *State) applyLocked(rule Banner, e *banEntry, first bool, now time.Duration) (until, runs time.Duration) {
 	if first {
 		s.stats.Bans.Received++
@@ -220,8 +221,8 @@ func (s *State) applyLocked(rule Banner, e *banEntry, first bool, now time.Durat
 	return 0, 0
 }
 
-// liftLocked takes back what a node had banned until then and bans no more, but for as
-// long as another one has said, if it has. A ban of this node goes on.
+// liftLocked takes back a ban until that time, which its node has ended, except for as long
+// as another node has reported a ban of the client. A ban of this node continues.
 func (s *State) liftLocked(rule Banner, id banID, until, now time.Duration) {
 	var rest claim
 	for _, m := range s.mirrors {

@@ -8,7 +8,8 @@ import (
 	"github.com/fastlimit/fastlimit/toptalkers"
 )
 
-// Rule is a rule whose top talkers the nodes exchange. Implementations are safe for concurrent use.
+// Rule is a rule whose top talkers the nodes exchange. Implementations are safe for
+// concurrent use.
 type Rule interface {
 	toptalkers.Rule
 	// Identity is equal on all nodes on which the rule is the same.
@@ -33,8 +34,8 @@ type Config struct {
 	// table are left out.
 	Rules []Rule
 
-	// Banners are the rules whose bans are exchanged, if any. AcceptBans has the bans of
-	// other nodes applied here; they are only counted otherwise.
+	// Banners are the rules whose bans are exchanged, if any. AcceptBans applies the bans
+	// of other nodes here; otherwise they are only counted.
 	Banners    []Banner
 	AcceptBans bool
 
@@ -55,7 +56,7 @@ type Config struct {
 	maxBans int    // for tests; 0 means maxBans
 }
 
-// banBytes is what packets of bans may take of a tick.
+// banBytes returns how many bytes of a tick packets of bans may take.
 func (c *Config) banBytes() int { return max(c.MaxBytes/4, minPacketSize) }
 
 // Bounds of the configuration and of the format.
@@ -71,7 +72,7 @@ const (
 	defaultMaxNodes   = 32
 
 	// believedRate is the growth in units/s, over all rules and clients, that one node is
-	// believed: some hundred times the requests that one can serve.
+	// believed: several hundred times the requests that one node can serve.
 	believedRate = 10_000_000
 
 	minPacketSize = 512

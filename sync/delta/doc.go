@@ -1,9 +1,9 @@
-// Package delta implements what nodes send each other about their top talkers and
-// about clients that they have banned: the packet format, the choice of what to send, the merge, and what a merge
-// charges. It has no network, no clock and no goroutine; package gossip supplies
-// those. Rates, error bounds and epochs of the local tables are in package
-// toptalkers; delta adds what other nodes report. The design decisions and the
-// proof of the bound are in docs/decisions/0005-nodes.md.
+// Package delta implements the protocol by which nodes exchange their top talkers and the
+// clients that they have banned: the packet format, the choice of what to send, the merge,
+// and what a merge charges. It has no network, no clock and no goroutine; package gossip
+// supplies those. Rates, error bounds and epochs of the local tables are in package
+// toptalkers; delta adds the reports of other nodes. The design decisions and the proof of
+// the bound are in docs/decisions/0005-nodes.md.
 //
 // # What is sent
 //
@@ -13,9 +13,9 @@
 // generation, count. The peer keeps the lexicographic maximum of (generation,
 // count) for each (node, incarnation, rule, slot): its mirror. Packets may
 // therefore be lost, duplicated, delayed, reordered and replayed, and no input
-// makes the mirror larger than the table. Growth of a slot is charged to the
-// peer's sketch once, on arrival. A report turns clients into suspects; it never
-// denies anybody.
+// therefore be lost, duplicated, delayed, reordered and replayed, and no input makes the
+// mirror larger than the table. Growth of a slot is charged to the peer's sketch once, on
+// arrival. A report turns clients into suspects; it never denies them.
 //
 // The packets of a tick have a ceiling in bytes. A quarter goes to a sweep over
 // all live slots, then the slots that grew most since they were last sent go out,
@@ -25,7 +25,7 @@
 // with few clients it covers every slot on each tick. A client's name is sent when
 // the client is new in its slot, and by the sweep.
 //
-// # Whom to believe
+// # Which packets are believed
 //
 // A packet is believed only if it parses to its end, comes from a member with
 // the incarnation known to the membership, and is about its sender. Packets are
@@ -34,8 +34,8 @@
 // charged up to believedRate, 10^7 units/s. Growth beyond that is recorded, so that
 // it is never charged later, and is left out of Top's rates; shed units have a
 // separate limit of the same size. The first report of a slot is charged in full, since it
-// was counted before anybody listened: the number of slots bounds these reports,
-// and a sketch cell does not grow beyond its limit.
+// was counted before any peer listened: the number of slots bounds these reports, and a
+// sketch cell does not grow beyond its limit.
 //
 // Anybody on the network can replay packets, including late ones of the same
 // incarnation. A replay cannot lower a count; the units that a node may not have
@@ -48,18 +48,18 @@
 //
 // # Bans
 //
-// A node tells its own bans, and never what it has been told. A ban has a serial
-// number, greater than those of all bans before it in this run of the node; when an operator
-// ends it, the same serial number is sent as ended, until the ban would have been over.
-// A peer keeps the maximum of (serial, ended) for each (node, incarnation, rule,
-// client) until then, and applies each ban once: see [claims]. What is left of a ban is as of
-// when its packet was sent, by the sender's clock; how late a packet is follows from the
-// fastest one: see [clockOf]. New bans are sent at once, again a few times, and then every
-// repeatEvery, in a quarter of a tick's bytes. docs/decisions/0031-bans-of-nodes.md has the
-// reasons.
+// A node sends the bans that it has begun, and never those that others have reported. A ban
+// has a serial number, greater than those of all bans before it in this run of the node.
+// When an operator ends the ban, the same serial number is sent as ended, until the ban
+// would have been over. A peer keeps the maximum of (serial, ended) for each (node,
+// incarnation, rule, client) until then, and applies each ban once: see [claims]. The time
+// left of a ban is as of when its packet was sent, by the sender's clock; how late a packet
+// is follows from the fastest one: see [clockOf]. New bans are sent at once, again a few
+// times, and then every repeatEvery, in a quarter of a tick's bytes.
+// docs/decisions/0031-bans-of-nodes.md has the reasons.
 //
-// With Config.AcceptBans a lying member can have any client denied, for as long as the
-// rule bans anybody. Without it bans are counted.
+// With Config.AcceptBans a lying member can have any client denied, for as long as the rule
+// bans at all. Without it bans are only counted.
 //
 // # Format
 //
@@ -94,8 +94,8 @@
 //
 // # Cost
 //
-// A tick reads every slot of every table (BenchmarkTick). A mirror takes 112 bytes
-// for each slot received, in chunks of 32 slots, for up to Config.MaxNodes nodes.
-// Neither allocates once every slot has been seen. A tick looks at every ban that it
-// tells, up to maxBans, and a claim takes claimBytes.
+// A tick reads every slot of every table (BenchmarkTick). A mirror takes 112 bytes for each
+// slot received, in chunks of 32 slots, for up to Config.MaxNodes nodes. Neither allocates
+// once every slot has been seen. A tick visits every ban that it sends, up to maxBans, and
+// a claim takes claimBytes.
 package delta

@@ -11,8 +11,8 @@ const (
 	// scattered over its table, so small chunks keep its mirror small.
 	chunkSlots = 32
 
-	// maxBacklog is how long the allowance of a silent node accumulates: after a
-	// partition it has a lot of growth to report at once.
+	// maxBacklog is how long the allowance of a silent node accumulates: after a partition
+	// it has a lot of growth to report at once.
 	maxBacklog = time.Hour
 	// maxAhead is the initial allowance, in time at the full rate: packets arrive
 	// in bunches.
@@ -59,7 +59,7 @@ type mirror struct {
 	incarnation uint64
 	left        time.Duration // when it ceased to be a member
 	lastTickAt  time.Duration // when the highest tick arrived; replays do not count
-	gaps        uint32        // times that it was met after a while
+	gaps        uint32        // times that it was heard again after a silence
 
 	tokens, shedTokens float64 // allowances: units of growth the node is believed, as of lastTickAt
 
@@ -80,7 +80,7 @@ func newMirror(incarnation uint64, rules []rule, maxRate uint64, now time.Durati
 	return m
 }
 
-// follow has the tables be of other rules, each with its index before, or -1.
+// follow rebuilds the tables for other rules. was has each rule's previous index, or -1.
 func (m *mirror) follow(rules []rule, was []int) {
 	old := m.tables
 	m.tables = make([]mirrorTable, len(rules))
@@ -97,9 +97,9 @@ func newMirrorTable(r *rule) mirrorTable {
 	return mirrorTable{chunks: make([]*chunk, (len(r.slots)+chunkSlots-1)/chunkSlots)}
 }
 
-// advance refills the allowances for the time that has passed, if a packet is of a later
-// tick than all before. Any other packet may be a replay, which must not make a silent
-// node look alive (TestReplaysDoNotLookAlive).
+// advance refills the allowances for the time that has passed, if a packet is from a later
+// tick than all before. Any other packet may be a replay, which must not make a silent node
+// look alive (TestReplaysDoNotLookAlive).
 func (m *mirror) advance(seq, maxRate uint64, now time.Duration) {
 	if seq <= m.seq {
 		return
@@ -114,9 +114,9 @@ func (m *mirror) advance(seq, maxRate uint64, now time.Duration) {
 	m.lastTickAt = max(m.lastTickAt, now)
 }
 
-// grant takes growth from the allowances and returns how much of it is believed.
-// The first report of a slot, counted before anybody listened, is believed in
-// full: the number of slots bounds how often that happens.
+// grant takes growth from the allowances and returns how much of it is believed. The first
+// report of a slot, counted before any peer listened, is believed in full: the number of
+// slots bounds how often that happens.
 func (m *mirror) grant(g growth) (units, shed uint64) {
 	if g.first {
 		return g.units, g.shed

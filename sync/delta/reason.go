@@ -17,8 +17,8 @@ const (
 	UnknownRule                    // a section of a rule that this node lacks or configures differently
 	Slots                          // an entry beyond the end of this node's table
 	Cap                            // growth beyond believedRate: recorded, not charged
-	Clock                          // bans that were sent when the node cannot have
-	NumReasons                     // how many there are
+	Clock                          // bans with a time at which the node cannot have sent them
+	NumReasons                     // the number of reasons
 
 	accepted = NumReasons
 )
@@ -28,7 +28,7 @@ var reasonNames = [NumReasons]string{
 	"unknown_node", "stale_incarnation", "nodes", "rule", "slots", "cap", "clock",
 }
 
-// String is the reason's name in metrics.
+// String returns the reason's name in metrics.
 func (r Reason) String() string {
 	if r >= NumReasons {
 		return "unknown"
@@ -42,22 +42,22 @@ type Rejected struct {
 	Node   string // the sender's name as the packet states it, unverified; "" if it was not read
 }
 
-// BanReason is why a ban was not applied, or not told.
+// BanReason is why a ban was not applied, or not sent.
 type BanReason uint8
 
 // The reasons.
 const (
 	bansOff       BanReason = iota // of another node: without Config.AcceptBans
 	bansRule                       // of another node: the rule bans nobody here, or has no room
-	bansCap                        // of another node: more than believedBans in a second; told again later
-	bansFull                       // of another node: more than are remembered of one
-	bansUntold                     // of this node: more than are told at a time
-	NumBanReasons                  // how many there are
+	bansCap                        // of another node: more than believedBans in a second; sent again later
+	bansFull                       // of another node: more than are remembered of one node
+	bansUntold                     // of this node: more than are sent at a time
+	NumBanReasons                  // the number of reasons
 )
 
 var banReasonNames = [NumBanReasons]string{"not_accepted", "rule", "cap", "full", "untold"}
 
-// String is the reason's name in metrics.
+// String returns the reason's name in metrics.
 func (r BanReason) String() string {
 	if r >= NumBanReasons {
 		return "unknown"

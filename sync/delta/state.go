@@ -16,7 +16,7 @@ type State struct {
 	config  Config
 	cluster uint64 // clusterHash of Config.Cluster
 	node    []byte
-	inbox   inbox // has a lock of its own
+	inbox   inbox // has its own lock
 
 	mu      sync.Mutex          // guards all below
 	byID    map[uint64]int      // identity → index of rules
@@ -60,7 +60,7 @@ func New(c Config) (*State, error) {
 	return s, nil
 }
 
-// setRulesLocked makes the rules anew.
+// setRulesLocked replaces the rules.
 func (s *State) setRulesLocked(rules []Rule, banners []Banner) {
 	s.rules, s.byID, s.banners = nil, map[uint64]int{}, map[uint64]Banner{}
 	for _, r := range rules {
@@ -76,16 +76,17 @@ func (s *State) setRulesLocked(rules []Rule, banners []Banner) {
 	}
 }
 
-// Follow has other rules take the place of those before; [State.Recall] tells their bans. What was sent and received of a rule
-// goes on if its identity and its table stay, so that nothing is charged twice; of others it
-// begins anew: the counts that nodes had of them are of limits that are gone.
+// Follow replaces the rules; [State.Recall] sends the bans of the new ones. What was sent
+// and received of a rule stays if its identity and its table do, so that nothing is charged
+// twice. Other rules start over: the counts that nodes had of them are of limits that are
+// gone.
 func (s *State) Follow(rules []Rule, banners []Banner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old, at, before := s.rules, s.byID, s.banners
 	s.setRulesLocked(rules, banners)
 	s.bans.follow(renamed(before, s.banners))
-	was := make([]int, len(s.rules)) // its index before; -1: none
+	was := make([]int, len(s.rules)) // its previous index; -1: none
 	for i := range s.rules {
 		r := &s.rules[i]
 		k, ok := at[r.identity]
@@ -103,7 +104,8 @@ func (s *State) Follow(rules []Rule, banners []Banner) {
 	s.changes++
 }
 
-// renamed has the identities that rules of the same names have now, by those before.
+// renamed maps the previous identities of rules to those that rules with the same names
+// have now.
 func renamed(before, now map[uint64]Banner) map[uint64]uint64 {
 	byName, ids := map[string]uint64{}, map[uint64]uint64{}
 	for id, b := range now {
@@ -117,8 +119,8 @@ func renamed(before, now map[uint64]Banner) map[uint64]uint64 {
 	return ids
 }
 
-// lock takes the lock and the time. A clock that steps back is harmless: latest does
-// not (TestClockStepsBack).
+// lock takes the lock and the time. A clock that steps back is harmless, since latest never
+// does (TestClockStepsBack).
 func (s *State) lock(now time.Duration) {
 	s.mu.Lock()
 	s.latest = max(s.latest, now)

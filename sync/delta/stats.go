@@ -13,8 +13,8 @@ type Stats struct {
 	// Receive was passed, rejected packets included.
 	SentPackets, SentBytes, ReceivedPackets, ReceivedBytes uint64
 
-	// Rejected counts packets by [Reason], but sections for UnknownRule, and
-	// entries for Slots and Cap.
+	// Rejected counts packets by [Reason], except that UnknownRule counts sections, and
+	// Slots and Cap count entries.
 	Rejected [NumReasons]uint64
 
 	MergedSlots  uint64 // entries that raised a count
@@ -28,9 +28,9 @@ type Stats struct {
 	Peers       []PeerStats // members by name
 }
 
-// BanStats counts bans, each of which may be in many packets, once each.
+// BanStats counts bans, each once even if it is in many packets.
 type BanStats struct {
-	Sent, UnbansSent         uint64 // of this node, and ends of them before their time
+	Sent, UnbansSent         uint64 // of this node, and bans that ended early
 	Received, UnbansReceived uint64 // the same of other nodes
 	Applied                  uint64 // of those received
 	Refused                  [NumBanReasons]uint64
@@ -84,7 +84,7 @@ func (s *State) Stats() Stats {
 	return st
 }
 
-// bytes is the memory of the chunks, of the pointers to them, and of bans.
+// bytes returns the memory of the chunks, of the pointers to them, and of bans.
 func (m *mirror) bytes() (n int64) {
 	n = int64(len(m.claims.known)) * claimBytes
 	for i := range m.tables {

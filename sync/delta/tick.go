@@ -6,10 +6,10 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// Tick returns the packets to send to every peer now: at least one, together at
-// most Config.MaxBytes, less what TellBans has taken. They must not be modified and are valid until the next
-// Tick, so only one goroutine may call it. Call it at a steady interval, such as
-// 100 ms; it also marks the tables and ends their epochs.
+// Tick returns the packets to send to every peer now: at least one, together at most
+// Config.MaxBytes minus what TellBans has taken. They must not be modified and are valid
+// until the next Tick, so only one goroutine may call it. Call it at a steady interval,
+// such as 100 ms; it also marks the tables and ends their epochs.
 func (s *State) Tick(now time.Duration) [][]byte {
 	s.lock(now)
 	defer s.mu.Unlock()
@@ -83,9 +83,9 @@ func (s *State) growthLocked() bool {
 	return true
 }
 
-// sweepLocked continues the sweep over all live slots until the buffer holds the
-// given number of bytes, at most once around per tick. The sweep repairs losses,
-// and tells peers that have just joined the clients' names.
+// sweepLocked continues the sweep over all live slots until the buffer holds the given
+// number of bytes, at most once around per tick. The sweep repairs losses, and sends the
+// clients' names to peers that have just joined.
 func (s *State) sweepLocked(bytes int) {
 	c := &s.cursor
 	for ; c.steps > 0 && len(s.writer.buf) < bytes; c.steps-- {
@@ -110,7 +110,7 @@ type cursor struct {
 	steps      int // left for this tick
 }
 
-// begin allows once around: a step for each slot, and one for each change of rule.
+// begin allows one full round: a step for each slot, and one for each change of rule.
 func (c *cursor) begin(rules []rule) {
 	c.steps = len(rules)
 	for i := range rules {

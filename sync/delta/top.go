@@ -19,9 +19,9 @@ func (s *State) Top(n int, now time.Duration) []toptalkers.Talker {
 	return local.Top(n, now, p)
 }
 
-// peers makes the mirrors of members a [toptalkers.Source]. Mirrors of former
-// members are left out: their clients' rates are no longer known. So are all when the rules
-// have changed meanwhile.
+// peers makes the mirrors of members a [toptalkers.Source]. Mirrors of former members are
+// left out: their clients' rates are no longer known. All are left out if the rules have
+// changed meanwhile.
 type peers struct {
 	*State
 	changes int

@@ -49,7 +49,8 @@ type entry struct {
 	name                        []byte // borrowed from the packet; empty if not sent
 }
 
-// BansOf returns which node a packet says that it is from, if it is one of bans.
+// BansOf returns the node that a packet of bans claims to be from. ok is false for other
+// packets.
 func BansOf(packet []byte) (node string, ok bool) {
 	r := reader{b: packet}
 	if string(r.bytes(len(banMagic))) != banMagic || r.byte() != banVersion {
@@ -63,7 +64,7 @@ func appendHeader(b []byte, h *header) []byte {
 	return h.append(append(append(b, magic...), version))
 }
 
-// append writes what packets of both kinds have behind magic and version.
+// append writes what packets of both kinds have after magic and version.
 func (h *header) append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, h.cluster)
 	b = binary.LittleEndian.AppendUint64(b, h.incarnation)
@@ -144,7 +145,7 @@ func (r *reader) uvarint(least, most uint64) uint64 {
 	return v
 }
 
-// header reads the header behind magic and version, which the caller has checked.
+// header reads the header after magic and version, which the caller has checked.
 func (r *reader) header() (h header) {
 	h.cluster, h.incarnation = r.word(), r.word()
 	h.seq = r.uvarint(0, ^uint64(0))

@@ -10,19 +10,18 @@ import (
 )
 
 const (
-	// sameAddress is how many names one address may have. Two, since a node that
-	// restarts under another name is there before the failure of the old name is
-	// detected.
+	// sameAddress is how many names one address may have. It is two, since a node that
+	// restarts under another name is there before the failure of the old name is detected.
 	sameAddress = 2
 	// namesPerNode bounds the names that memberlist keeps per node of max_nodes:
 	// of nodes that are up, and of those that were until recently.
 	namesPerNode = 4
 )
 
-// NotifyAlive implements memberlist.AliveDelegate. It decides which nodes are
-// admitted and passed on to the others. memberlist calls it under its node lock,
-// and calls NotifyJoin before releasing that. Whether memberlist can talk to the
-// node was checked by the gate: see versions.
+// NotifyAlive implements memberlist.AliveDelegate. It decides which nodes are admitted and
+// passed on to the others. memberlist calls it under its node lock, and calls NotifyJoin
+// before releasing that. The gate has already checked that memberlist can talk to the node;
+// see versions.
 func (m *members) NotifyAlive(n *memberlist.Node) error {
 	if r := m.admit(n); r != nil {
 		m.journal.reject(r.reason, slog.String("peer", clip(n.Name)), slog.String("address", n.Address()), slog.String("detail", r.text))
@@ -99,9 +98,9 @@ func (m *members) admitLocked(name string, at netip.AddrPort) *refusal {
 	return nil
 }
 
-// namesKept is how long memberlist may keep the name of a node that is gone: it
-// forgets it in the first round of probes after it has stopped telling others, and a
-// round probes one node per interval.
+// namesKept returns how long memberlist may keep the name of a node that is gone. It
+// forgets the name in the first round of probes after it has stopped gossiping about the
+// node, and a round probes one node per interval.
 func namesKept(tells time.Duration, maxNodes int, probes time.Duration) time.Duration {
 	return tells + time.Duration(maxNodes)*probes
 }

@@ -10,30 +10,31 @@ import (
 	"time"
 )
 
-// A node asks another one something, for the program around both, over a stream of its own, as
-// twins ask for names. The answer repeats a nonce of the question, so that it is new. A question
-// may be a replay: whoever answers must change nothing because of it alone.
+// A node can ask another one a question for the program around both, over a separate
+// stream, as twins ask for names. The answer repeats a nonce of the question, so it cannot
+// be a replay. A question may be one, so no question alone may make the answering node
+// change anything.
 //
-//	question: nonce (16 bytes), length (1) and name of who asks, the question
+//	question: nonce (16 bytes), length (1) and name of the asking node, the question
 //	answer:   nonce of the question, the answer
 const (
 	askType   = 0xe3
 	toldType  = 0xe4
-	askedMost = 2 * streamTimeout // an answer may take the other node some work
+	askedMost = 2 * streamTimeout // the other node may have to work for the answer
 )
 
-// Why [Cluster.Ask] asks nobody.
+// Why [Cluster.Ask] does not ask.
 var (
 	// errNoPeer says that no node of that name is up.
 	errNoPeer = errors.New("it is not up")
 	// errIgnored says that the node is in Config.Ignore.
 	errIgnored = errors.New("it is in ignore here")
-	// errOlder says that a node answers no questions since its version is an older one.
+	// errOlder says that a node answers no questions because its version is older.
 	errOlder = errors.New("it runs an older version of fastlimit, which does not know this")
 )
 
-// Ask returns what a peer answers to a question: by its Config.Answer. It takes a few seconds at
-// most.
+// Ask returns a peer's answer to a question, from its Config.Answer. It takes a few seconds
+// at most.
 func (c *Cluster) Ask(ctx context.Context, peer string, question []byte) ([]byte, error) {
 	for _, p := range c.members.list() {
 		switch {
@@ -74,7 +75,7 @@ func (t *transport) ask(ctx context.Context, at, self string, question []byte) (
 	return answer, nil
 }
 
-// told answers a question; nil if it is none that can be answered.
+// told answers a question. It returns nil if the message is not one that can be answered.
 func (m *members) told(message []byte) (answer []byte) {
 	const fixed = 1 + askNonce + 1
 	if len(message) < fixed || message[0] != askType || len(message) < fixed+int(message[fixed-1]) {
@@ -84,5 +85,5 @@ func (m *members) told(message []byte) (answer []byte) {
 	return append(append([]byte{toldType}, message[1:1+askNonce]...), m.answer(string(message[fixed:name]), message[name:])...)
 }
 
-// isAsked reports whether the node itself answers a message, and not memberlist.
+// isAsked reports whether this package, and not memberlist, answers a message.
 func isAsked(msg []byte) bool { return isQuestion(msg) || len(msg) > 0 && msg[0] == askType }

@@ -10,8 +10,8 @@ import (
 	"github.com/fastlimit/fastlimit/sync/delta"
 )
 
-// Banned tells the peers of a ban that has begun here. It is for
-// [fastlimit.Config.OnBan], and does not wait. Bans of shadow rules are not told.
+// Banned reports a ban that has begun here to the peers. It is for
+// [fastlimit.Config.OnBan], and does not wait. Bans of shadow rules are not sent.
 func (c *Cluster) Banned(b fastlimit.Ban) {
 	if b.Rule.Config().Mode == fastlimit.Enforce {
 		c.counts.state.Banned((*engine.Rule)(b.Rule).Identity(), delta.Ban{Digest: b.Digest, Name: b.Name, Left: b.Left, Times: b.Times}, c.counts.now())
@@ -19,9 +19,9 @@ func (c *Cluster) Banned(b fastlimit.Ban) {
 }
 
 // Unbanned tells the peers that an operator has ended a ban here; see
-// [fastlimit.Config.OnUnban]. If the ban was this node's, it ends at the peers too. If
-// another node told it, that node goes on with it, and so do all others, but here only a
-// new ban is applied.
+// [fastlimit.Config.OnUnban]. If this node began the ban, it ends at the peers too. If
+// another node reported it, it continues at that node and all others, but here only a new
+// ban is applied.
 func (c *Cluster) Unbanned(b fastlimit.Ban) {
 	own := b.Own
 	if b.Rule.Config().Mode != fastlimit.Enforce {
@@ -33,7 +33,7 @@ func (c *Cluster) Unbanned(b fastlimit.Ban) {
 // banner is a rule as delta sees it.
 type banner struct {
 	*fastlimit.Rule
-	ended func(fastlimit.Ban) // nil: nobody has to know
+	ended func(fastlimit.Ban) // optional
 }
 
 var _ delta.Banner = banner{}
@@ -41,7 +41,7 @@ var _ delta.Banner = banner{}
 // Identity implements delta.Banner.
 func (r banner) Identity() uint64 { return (*engine.Rule)(r.Rule).Identity() }
 
-// Running implements delta.Banner. Bans of shadow rules are not told.
+// Running implements delta.Banner. Bans of shadow rules are not sent.
 func (r banner) Running() iter.Seq[delta.Ban] {
 	return func(yield func(delta.Ban) bool) {
 		if r.Config().Mode != fastlimit.Enforce {
@@ -55,8 +55,9 @@ func (r banner) Running() iter.Seq[delta.Ban] {
 	}
 }
 
-// BanFor implements delta.Banner. A rule in shadow mode bans nobody for others. An address
-// that is not the client's is refused: operators would see, and free, somebody else.
+// BanFor implements delta.Banner. A rule in shadow mode does not ban clients for other
+// nodes. A name whose address is not the client's is refused: operators would see, and
+// unban, another client.
 func (r banner) BanFor(x delta.Ban) (granted, runs time.Duration) {
 	c := r.Config()
 	granted = min(x.Left, c.Ban.Max)

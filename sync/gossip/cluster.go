@@ -26,18 +26,18 @@ type Cluster struct {
 	transport *transport
 	list      *memberlist.Memberlist
 	at        netip.AddrPort // where the others reach this node
-	next      int            // peer of the tick; send alone
+	next      int            // peer that the next tick begins with; used by send only
 
 	cancel context.CancelFunc
 	loops  sync.WaitGroup
 	ended  sync.Once
 }
 
-// Start binds the address, then looks for the other nodes and exchanges counts
-// with them in the background. Unreachable nodes are not an error: this node starts
-// alone, logs that once and keeps trying. The limiter's secret must be that of
-// [LimiterSecret]. Call Close before dropping the limiter. If ctx ends, the loops
-// end without telling the other nodes.
+// Start binds the address, then looks for the other nodes and exchanges counts with them in
+// the background. Unreachable nodes are not an error: this node starts alone, logs that
+// once and keeps trying. The limiter's secret must be that of [LimiterSecret]. Call Close
+// before dropping the limiter. If ctx ends, the loops end without a farewell to the other
+// nodes.
 func Start(ctx context.Context, c Config, lim *fastlimit.Limiter) (*Cluster, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -93,12 +93,12 @@ func Start(ctx context.Context, c Config, lim *fastlimit.Limiter) (*Cluster, err
 	return cl, nil
 }
 
-// Follow has the cluster exchange counts and bans of a limiter that goes on with the one
-// before ([fastlimit.Limiter.With]), from the next tick on.
+// Follow makes the cluster exchange counts and bans of a limiter that has taken over the
+// state of the previous one ([fastlimit.Limiter.With]), from the next tick on.
 func (c *Cluster) Follow(lim *fastlimit.Limiter) { c.counts.follow(lim) }
 
-// Recall has the peers told of all bans that run, as [Cluster.Follow] does: after a merge
-// ([fastlimit.Limiter.Merge]).
+// Recall sends all bans in force to the peers, as [Cluster.Follow] does. Call it after a
+// merge ([fastlimit.Limiter.Merge]).
 func (c *Cluster) Recall() { c.counts.state.Recall(c.counts.now()) }
 
 // joinAt exchanges lists of members with the node at an address.
@@ -138,13 +138,13 @@ func (c *Cluster) Ready() error {
 	return nil
 }
 
-// Addr is the bound address, with the actual port if Config.Bind has port 0.
+// Addr returns the bound address, with the actual port if Config.Bind has port 0.
 func (c *Cluster) Addr() netip.AddrPort { return c.transport.addr() }
 
-// Advertised is the address at which the other nodes reach this one.
+// Advertised returns the address at which the other nodes reach this one.
 func (c *Cluster) Advertised() netip.AddrPort { return c.at }
 
-// Node is the name of this node.
+// Node returns the name of this node.
 func (c *Cluster) Node() string { return c.config.Node }
 
 // Peers returns the names of the other nodes that are up, sorted.
@@ -156,7 +156,7 @@ func (c *Cluster) Peers() []string {
 	return all
 }
 
-// Away returns the names of nodes that were up and have gone without a farewell, sorted.
+// Away returns the names of nodes that were up and went without a farewell, sorted.
 func (c *Cluster) Away() []string {
 	c.members.mu.Lock()
 	defer c.members.mu.Unlock()

@@ -45,24 +45,25 @@ type Config struct {
 	// MaxNodes is N_max, for which the limiter was planned: the number of nodes
 	// admitted, this one included, plus those in Join. 0 means 32.
 	MaxNodes int
-	// Ignore are the names of nodes whose counts and bans are dropped, and who are not asked.
+	// Ignore are the names of nodes whose counts and bans are dropped, and which are not
+	// asked.
 	Ignore []string
-	// AcceptBans has the bans of other nodes applied here, for as long as their rules
-	// would ban at most. They are only counted otherwise. Whoever has the secret can then have
-	// any client denied here.
+	// AcceptBans applies the bans of other nodes here, for at most as long as the rules
+	// here would ban. Otherwise they are only counted. Any node with the secret can then
+	// have any client denied here.
 	AcceptBans bool
 
-	// Answer answers a question that a node of that name, or another one in its name, asks by
-	// [Cluster.Ask]. The question may be one of before that somebody sends again. It is called
+	// Answer answers a question that peer, or another node in its name, asks by
+	// [Cluster.Ask]. The question may be a replay of an earlier one. Answer is called
 	// concurrently, and has two seconds. nil means empty answers.
 	Answer func(peer string, question []byte) []byte
 
 	// Logger receives all logs. nil means slog.Default().
 	Logger *slog.Logger
 
-	// BanEnded is called when a peer has taken back a ban that was applied here, for those
-	// who have passed it on, such as to the kernel. The client may be banned on, for what
-	// others have said. It must not block. Optional.
+	// BanEnded is called when a peer has taken back a ban that was applied here. It is for
+	// programs that have passed the ban on, for example to the kernel. The client may still
+	// be banned because of other reports. It must not block. Optional.
 	BanEnded func(fastlimit.Ban)
 
 	tune func(*memberlist.Config) // for tests: a faster failure detector

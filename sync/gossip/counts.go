@@ -9,8 +9,8 @@ import (
 	"github.com/fastlimit/fastlimit/toptalkers"
 )
 
-// counts is a delta.State on its limiter's clock, which limiters that follow it have too. Safe
-// for concurrent use.
+// counts is a delta.State on its limiter's clock, which the limiters that take over from
+// that one share. Safe for concurrent use.
 type counts struct {
 	state *delta.State
 	now   func() time.Duration
@@ -33,7 +33,7 @@ func newCounts(c *Config, incarnation uint64, lim *fastlimit.Limiter) (*counts, 
 	return &counts{s, lim.Now, c.BanEnded}, nil
 }
 
-// exchanged are the rules whose counts and bans are.
+// exchanged returns the rules whose counts, and those whose bans, are exchanged.
 func exchanged(lim *fastlimit.Limiter, ended func(fastlimit.Ban)) (rules []delta.Rule, banners []delta.Banner) {
 	for _, r := range lim.Rules() {
 		rules = append(rules, (*engine.Rule)(r))

@@ -30,10 +30,9 @@ const (
 	frameHead     = 1 + 4 // encrypted, length
 )
 
-// gate passes only authentic messages of known types to memberlist, unchanged. It
-// is needed because memberlist (v0.7.0) acts on unauthenticated bytes: it panics on
-// some of them, and sends encrypted error messages to strangers. Safe for
-// concurrent use.
+// gate passes only authentic messages of known types to memberlist, unchanged. It is needed
+// because memberlist (v0.7.0) acts on unauthenticated bytes: it panics on some of them, and
+// sends encrypted error messages to strangers. Safe for concurrent use.
 type gate struct {
 	aead   cipher.AEAD
 	name   []byte // of the cluster

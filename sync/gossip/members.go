@@ -14,16 +14,16 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// protocolVersion covers everything that nodes send each other: the metadata and
-// the packets of delta, which carry a version of their own as well.
+// protocolVersion covers everything that nodes send each other: the metadata and the
+// packets of delta, which also carry their own version.
 const protocolVersion = 1
 
-// knowsBans is the version of the delegate that a node supports at least if it understands
-// packets of bans. Nodes of earlier versions say 0; they are sent none. The version that
-// nodes speak stays 0 (see versions), so that both kinds admit each other.
+// knowsBans is the least version of the delegate of a node that understands packets of
+// bans. Nodes before that say 0, and get none. The version that nodes use stays 0 (see
+// versions), so that both kinds admit each other.
 const knowsBans = 1
 
-// knowsQuestions is that of a node which answers those of [Cluster.Ask].
+// knowsQuestions is that of a node which answers questions of [Cluster.Ask].
 const knowsQuestions = 2
 
 // metaSize is the size of a version and an incarnation.
@@ -176,8 +176,8 @@ func (m *members) NodeMeta(int) []byte { return appendMeta(nil, m.incarnation) }
 // address.
 func (m *members) NotifyMsg(b []byte) { m.receive(b, netip.AddrPort{}) }
 
-// receive takes a packet of counts or bans, or a farewell. Bans deny by themselves, so a member
-// is not believed about those of another: they come from the address that all know it by.
+// receive takes a packet of counts or bans, or a farewell. Bans deny clients directly, so
+// they are believed only from the address by which all know the node that they name.
 func (m *members) receive(b []byte, from netip.AddrPort) {
 	if name, incarnation, ok := readFarewell(b); ok {
 		m.farewell(name, incarnation)
@@ -192,8 +192,8 @@ func (m *members) receive(b []byte, from netip.AddrPort) {
 	}
 }
 
-// isAt reports whether a node has an address, as far as is known: of one that is no member
-// there is nothing to compare, and delta believes nothing.
+// isAt reports whether a node has an address, as far as is known. For a node that is no
+// member there is nothing to compare, and delta does not believe it.
 func (m *members) isAt(node string, from netip.AddrPort) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

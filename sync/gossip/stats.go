@@ -14,7 +14,7 @@ type Stats struct {
 	Rejected map[string]uint64
 	// Peers is the number of other nodes that are up.
 	Peers int
-	// Yields reports that an older node has this one's name, see [Cluster.Ready].
+	// Yields reports that an older node has this one's name; see [Cluster.Ready].
 	Yields bool
 	// Delta is the state of the exchange of counts.
 	Delta delta.Stats

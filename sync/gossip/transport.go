@@ -50,7 +50,7 @@ type transport struct {
 	merge   func(counts []byte, from netip.AddrPort) // set before run
 	refuse  func(reason string, from net.Addr)
 	answer  func(question []byte) (answer []byte) // answers a question of another node, nil if it is none; set before run
-	silent  atomic.Bool                           // neither sends nor passes anything on, but for twins' questions
+	silent  atomic.Bool                           // neither sends nor passes anything on, except questions of twins
 
 	done       context.Context // ends with the node
 	stop       context.CancelFunc
@@ -103,7 +103,7 @@ func (t *transport) listen(bind string) error {
 		ln.Close()
 		return err
 	}
-	_ = udp.SetReadBuffer(receiveBuffer) // the kernel gives what it allows
+	_ = udp.SetReadBuffer(receiveBuffer) // the kernel grants what it allows
 	t.tcp, t.udp = ln, udp
 	return nil
 }
@@ -270,7 +270,7 @@ func (t *transport) advertise(configured string) (netip.AddrPort, error) {
 	return at, fmt.Errorf("fastlimit/sync/gossip: cluster bind %v is every address, and this machine has no private one to tell the others; set advertise", at)
 }
 
-// addr is the bound address, with the actual port.
+// addr returns the bound address, with the actual port.
 func (t *transport) addr() netip.AddrPort {
 	at := t.udp.LocalAddr().(*net.UDPAddr).AddrPort() // of a UDP socket
 	return netip.AddrPortFrom(at.Addr().Unmap().WithZone(""), at.Port())
