@@ -7,25 +7,26 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// Ban is a ban that runs.
+// Ban is a ban in force.
 type Ban struct {
 	Digest sketch.Digest
 	Name   string        // of the client, as given to Begin or Impose
-	Left   time.Duration // until its end
-	Own    time.Duration // until the end of the last one by Begin, at least 0; less than Left if Impose has begun this one
-	Times  int           // of the client's bans as far as they are remembered, this one included
+	Left   time.Duration // until the ban ends
+	Own    time.Duration // until the last one by Begin ends, at least 0; less than Left if this one is by Impose
+	Times  int           // number of the client's bans that are remembered, including this one
 }
 
 // Stats counts what a table did.
 type Stats struct {
 	Begun   uint64 // bans
 	Full    uint64 // bans that found no room
-	Passed  uint64 // denials that were not counted, of clients for whom nobody had to make room
-	Running int    // bans now
+	Passed  uint64 // denials that were not counted, as no other client had to make room
+	Running int    // bans in force
 }
 
-// Begin begins the ban of d at now if one is due and none runs. It returns the ban that runs
-// then, if any, and whether it has begun now. Of name the first NameBytes are kept.
+// Begin begins the ban of d at now if one is due and none is in force. It returns the ban
+// that is then in force, if any, and whether it has begun now. It keeps the first NameBytes
+// of name.
 func (t *Table) Begin(p *Policy, d sketch.Digest, now time.Duration, name []byte) (b Ban, running, begun bool) {
 	h := t.lock(d)
 	defer h.unlock()
@@ -71,7 +72,7 @@ func (t *Table) endLocked(i int, end time.Duration, name []byte) {
 	}
 }
 
-// bannedLocked is how many clients of set x are banned.
+// bannedLocked returns how many clients of set x are banned.
 func (t *Table) bannedLocked(x int, now time.Duration) (n int) {
 	for i := x * ways; i < (x+1)*ways; i++ {
 		if time.Duration(t.front[i].end.Load()) > now {
@@ -89,11 +90,11 @@ func (t *Table) banLocked(i int, now time.Duration) Ban {
 	}
 }
 
-// Impose bans d for left from now on, or for Max if that is shorter, as somebody else has
-// said. A ban that ends later stays as it is. It returns for how long d is banned now, 0 if there
-// was no room.
-// It does not count as a ban of d's that makes later ones longer, and changes nothing about
-// what counts towards those: else whoever imposes bans could keep d from any of Begin's.
+// Impose bans d for left from now on, or for Max if that is shorter, because another source
+// has reported a ban. A ban that ends later stays as it is. Impose returns for how long d
+// is banned now, 0 if there was no room. It does not count as a ban that makes later ones
+// of d longer, and changes nothing that counts towards those: otherwise a source of imposed
+// bans could keep d from any ban by Begin.
 func (t *Table) Impose(p *Policy, d sketch.Digest, now, left time.Duration, times int, name []byte) (runs time.Duration) {
 	h := t.lock(d)
 	defer h.unlock()
@@ -120,8 +121,8 @@ func (t *Table) Impose(p *Policy, d sketch.Digest, now, left time.Duration, time
 	return time.Duration(r.end.Load()) - now
 }
 
-// Lift ends the ban of d, if there is one, and forgets d. It returns the ban that ran, and
-// whether one did.
+// Lift ends the ban of d, if there is one, and forgets d. It returns the ban that was in
+// force, and whether there was one.
 func (t *Table) Lift(d sketch.Digest, now time.Duration) (was Ban, banned bool) {
 	h := t.lock(d)
 	defer h.unlock()
@@ -136,8 +137,9 @@ func (t *Table) Lift(d sketch.Digest, now time.Duration) (was Ban, banned bool) 
 	return was, banned
 }
 
-// LiftImposed ends the ban of d if it is Impose's, for who has said that d is banned. One by
-// Begin that would have lasted yet goes on, and all that is known of d stays.
+// LiftImposed ends the ban of d if it is by Impose, for the source that has reported it. A
+// ban by Begin that would not have ended yet continues, and everything that is known about
+// d stays.
 func (t *Table) LiftImposed(d sketch.Digest, now time.Duration) (was Ban, banned bool) {
 	h := t.lock(d)
 	defer h.unlock()
@@ -166,7 +168,7 @@ func (t *Table) freeLocked(i int) {
 	r.close(w, 0)
 }
 
-// All returns the bans that run at now, in no order.
+// All returns the bans in force at now, in no order.
 func (t *Table) All(now time.Duration) iter.Seq[Ban] {
 	return func(yield func(Ban) bool) {
 		if t.Quiet(now) {

@@ -9,8 +9,8 @@ import (
 )
 
 // Deny counts a denial of d at a time, and reports whether a ban may be due: then call
-// [Table.Begin]. It is one compare-and-swap on the client's own line, unless the client is
-// new here or the first one denied in its slot: then it takes the lock of two sets. A denial
+// [Table.Begin]. It takes one compare-and-swap on the client's own line, unless the client
+// is new here or this is its first denial in the slot: then it locks two sets. A denial
 // before the end of a ban does not count.
 func (t *Table) Deny(p *Policy, d sketch.Digest, at time.Duration) (due bool) {
 	slot := uint64(at / t.slot)
@@ -50,7 +50,7 @@ func (t *Table) denySlow(p *Policy, d sketch.Digest, at time.Duration, slot uint
 	case n == maxCount:
 	case slot == was:
 		n++
-	case slot+slots > was: // read before others, of a later slot
+	case slot+slots > was: // read before others, which are of a later slot
 		t.backs[i].past[was-slot-1]++
 		n++
 	}
@@ -58,8 +58,8 @@ func (t *Table) denySlow(p *Policy, d sketch.Digest, at time.Duration, slot uint
 	return n >= uint64(p.needs(r.length > 0))
 }
 
-// turnLocked has the record, which is open, count in a slot, or in a later one if it does
-// already. It returns what is left of its denials, of which there were n.
+// turnLocked makes the record, which is open, count in a slot, unless it already counts in
+// a later one. It returns how many of its n denials are left.
 func (t *Table) turnLocked(i int, n, slot uint64) (left uint64) {
 	r, past := &t.front[i], &t.backs[i].past
 	was := r.slot.Load()
@@ -90,7 +90,7 @@ func (t *Table) turnLocked(i int, n, slot uint64) (left uint64) {
 	return left
 }
 
-// enterLocked makes the record at i one of d that counts nothing yet.
+// enterLocked makes the record at i one of d with no denials.
 func (t *Table) enterLocked(i int, d sketch.Digest, slot uint64) {
 	r := &t.front[i]
 	w := r.open()
@@ -110,17 +110,18 @@ func (t *Table) markLocked(i int, b uint64) {
 	m.Store(m.Load()&^(0xff<<shift) | b<<shift)
 }
 
-// Who has to go when both sets of a new client are full. Nobody does who is banned.
+// How a client is chosen to be replaced when both sets of a new client are full. A banned
+// client never is.
 const (
 	samples = 4
 	stays   = math.MaxUint64
 )
 
-// roomLocked returns a place for a client of the sets that are held, or -1 if there is none:
-// a free one, in the set that has more of them, or that of a client with few denials. Whoever
-// was denied more stays with a chance that grows with that, so that a flood of clients that
-// are denied once each, however many, does not wash away those that are denied often. must
-// says that the client is worth more than all that are not banned.
+// roomLocked returns a place for a client of the sets that are held, or -1 if there is
+// none. It is a free place, in the set that has more of them, or the place of a client with
+// few denials. A client with more denials stays with a higher chance, so that a flood of
+// clients that are denied once each, however many, does not push out those that are denied
+// often. must says that the new client is worth more than all that are not banned.
 func (t *Table) roomLocked(p *Policy, h *held, d sketch.Digest, now time.Duration, must bool) int {
 	freeX, freeY := matches(t.marks[h.x].Load(), 0), matches(t.marks[h.y].Load(), 0)
 	x, free := h.x, freeX
@@ -152,15 +153,15 @@ func (t *Table) roomLocked(p *Policy, h *held, d sketch.Digest, now time.Duratio
 			consider(way)
 		}
 	}
-	// One in least+1 replaces it.
+	// It is replaced with a chance of 1 in least+1.
 	if !must && i >= 0 && least > 0 && (random>>32)*(least+1)>>32 != 0 {
 		return -1
 	}
 	return i
 }
 
-// worthLocked is how many denials it takes to get the record at i its place back: 0 if it
-// says nothing any more, and stays if it is that of a ban.
+// worthLocked returns how many denials a new client needs to replace the record at i: 0 if
+// the record has no meaning any more, and stays if it is of a ban.
 func (t *Table) worthLocked(p *Policy, i int, now time.Duration) uint64 {
 	r := &t.front[i]
 	if time.Duration(r.end.Load()) > now {
@@ -176,7 +177,7 @@ func (t *Table) worthLocked(p *Policy, i int, now time.Duration) uint64 {
 	return n
 }
 
-// draw returns bits that nobody outside can tell: of a digest, and of all others before it.
+// draw returns bits that outsiders cannot predict, from a digest and all others before it.
 func (s *stripe) draw(d sketch.Digest) uint64 {
 	s.random = (s.random ^ d.ID) * 0xd1342543de82ef95
 	s.random ^= s.random >> 32

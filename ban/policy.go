@@ -8,22 +8,22 @@ import (
 	"github.com/fastlimit/fastlimit/internal/field"
 )
 
-// Policy says who is banned, and for how long. The zero value bans nobody.
+// Policy says which clients are banned, and for how long. The zero value bans nobody.
 type Policy struct {
-	// After is how many denials within Within begin a ban, of which the last one is
-	// answered with it: 1 to MaxAfter. A client that is still remembered for a ban
-	// needs an eighth of them, rounded up.
+	// After is how many denials within Within begin a ban, 1 to MaxAfter. The ban is the
+	// answer to the last of them. A client that is still remembered for a ban needs an
+	// eighth of them, rounded up.
 	After int
 
-	// Within is the time within which they count, MinWithin to MaxWithin. 0 means
+	// Within is the time within which denials count, MinWithin to MaxWithin. 0 means
 	// DefaultWithin.
 	Within time.Duration
 
 	// For is how long the first ban lasts, at least MinFor.
 	For time.Duration
 
-	// Max is how long a ban may last, at most MaxFor: each further ban lasts twice as
-	// long as the one before it. 0 means For.
+	// Max is the longest ban, at most MaxFor: each further ban lasts twice as long as the
+	// one before it. 0 means For.
 	Max time.Duration
 }
 
@@ -36,17 +36,18 @@ const (
 	MinFor        = time.Second
 	MaxFor        = 366 * 24 * time.Hour
 
-	// remembered is for how many of its lengths a ban is remembered after its end
-	// before the length is halved, and repeat the share of After that a client needs
-	// for as long as it is.
+	// remembered is the number of its lengths for which a ban is remembered after its end
+	// before the length is halved. A client needs only After/repeat denials while it is
+	// remembered.
 	remembered, repeat = 10, 8
 )
 
-// Enabled reports whether the policy bans anybody.
+// Enabled reports whether the policy bans any clients.
 func (p *Policy) Enabled() bool { return p.After > 0 }
 
-// WithDefaults returns the policy with its defaults filled in. The error joins all that
-// is wrong with it, each as a field named Ban.After or the like, without package and rule.
+// WithDefaults returns the policy with its defaults filled in. The error joins everything
+// that is wrong with it, each as a field named Ban.After or the like, without package and
+// rule.
 func (p Policy) WithDefaults() (Policy, error) {
 	if p == (Policy{}) {
 		return p, nil
@@ -78,11 +79,12 @@ func (p Policy) WithDefaults() (Policy, error) {
 	return p, errors.Join(errs...)
 }
 
-// Memory bounds the time for which a client is remembered after the end of a ban.
+// Memory returns a bound on how long a client is remembered after the end of a ban.
 func (p *Policy) Memory() time.Duration { return 2 * remembered * p.Max }
 
-// fade is the length that a ban counts with so long after its end, 0 when it is forgotten:
-// it is halved after ten lengths, again after ten of what remains, and so on.
+// fade returns the length that a ban counts with, since after its end, or 0 if it is
+// forgotten. The length is halved after ten lengths, again after ten of what remains, and
+// so on.
 func (p *Policy) fade(length, since time.Duration) time.Duration {
 	for length >= p.For {
 		if since < remembered*length {
@@ -94,7 +96,8 @@ func (p *Policy) fade(length, since time.Duration) time.Duration {
 	return 0
 }
 
-// next is the length of the ban after one that counts with length, 0 if there was none.
+// next returns the length of the ban after one that counts with length, 0 if there was
+// none.
 func (p *Policy) next(length time.Duration) time.Duration {
 	if length == 0 {
 		return p.For
@@ -102,7 +105,8 @@ func (p *Policy) next(length time.Duration) time.Duration {
 	return min(2*length, p.Max)
 }
 
-// needs is how many denials begin a ban of a client that is remembered, or not.
+// needs returns how many denials begin a ban of a client, depending on whether it is
+// remembered.
 func (p *Policy) needs(remembered bool) int {
 	if remembered {
 		return (p.After-1)/repeat + 1

@@ -10,15 +10,16 @@ import (
 )
 
 const (
-	// statePiece is where a piece of what is written ends.
+	// statePiece is the size at which a piece of the output ends.
 	statePiece = 64 << 10
 
 	// maxStored keeps sums of times within 64 bits.
 	maxStored = math.MaxInt64 / 2
 )
 
-// AppendState appends the records of sets from x on that say something at now, about 64 KiB of
-// them, and returns the set to go on from, which is 0 after the last one. Each set is read under its lock.
+// AppendState appends the records of sets from x on that still matter at now, about 64 KiB
+// of them, and returns the set to continue from, which is 0 after the last one. Each set is
+// read under its lock.
 func (t *Table) AppendState(dst []byte, p *Policy, x int, now time.Duration) (state []byte, next int) {
 	for ; x < len(t.marks); x++ {
 		if t.marks[x].Load() == 0 {
@@ -56,8 +57,8 @@ func (t *Table) appendSet(dst []byte, p *Policy, x int, now time.Duration) []byt
 	return dst
 }
 
-// RestoreState reads a piece of AppendState of a table of the same size and Within, whose time
-// goes on. Nobody may use the table yet.
+// RestoreState reads a piece of AppendState of a table with the same size and Within, whose
+// time continues. The table must not be in use yet.
 func (t *Table) RestoreState(piece []byte) error {
 	u := frames.Unpack(piece)
 	for u.More() {

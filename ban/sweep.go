@@ -2,11 +2,12 @@ package ban
 
 import "time"
 
-// Adopt takes over what another table knows, by a policy that may differ. The time now was
-// oldNow by the other's clock. Bans last for Max at most, and denials count as of when their slot
-// began, by the slots of t: none longer than Within. Of a client that both know the bans that end
-// later stay, and the denials of the table that counts more of them: both may have counted the
-// same ones, so they do not add up. What finds no room is lost. Both tables may be in use.
+// Adopt takes over the state of another table, under a policy that may differ. The time now
+// was oldNow by the other's clock. Bans last for Max at most. Denials count as of when
+// their slot began, in the slots of t: none longer than Within. If both tables know a
+// client, the ban that ends later stays, and so do the denials of the table that counts
+// more of them: both may have counted the same ones, so they do not add up. Records that
+// find no room are lost. Both tables may be in use.
 func (t *Table) Adopt(old *Table, p *Policy, oldNow, now time.Duration) {
 	for x := range old.marks {
 		mu := &old.locks[x&(len(old.locks)-1)]
@@ -21,7 +22,7 @@ func (t *Table) Adopt(old *Table, p *Policy, oldNow, now time.Duration) {
 	}
 }
 
-// AddStats adds what another table has counted so far.
+// AddStats adds the counts of another table so far.
 func (t *Table) AddStats(old *Table) {
 	t.begun.Add(old.begun.Load())
 	t.full.Add(old.full.Load())
@@ -67,9 +68,10 @@ func (t *Table) copyIn(old *Table, i int, p *Policy, oldNow, now time.Duration) 
 	r.close(w, n)
 }
 
-// recountLocked is the denials of the record at i of old by the slots of t, of which slot is the
-// current one: those of the slots before, and how many there are with those of the current one.
-// Denials of slots that began before since do not count: a ban that the other record began ran then.
+// recountLocked returns the denials of the record at i of old in the slots of t, where slot
+// is the current one: those of the previous slots, and their number including the current
+// slot. Denials in slots that began before since do not count: then a ban by the other
+// record was in force.
 func (t *Table) recountLocked(slot uint64, old *Table, i int, oldNow, now, since time.Duration) (past [slots - 1]uint16, n uint64) {
 	from, theirs := &old.front[i], &old.backs[i].past
 	current, was := from.word.Load()&maxCount, from.slot.Load()
@@ -81,7 +83,7 @@ func (t *Table) recountLocked(slot uint64, old *Table, i int, oldNow, now, since
 		if count == 0 || began < max(since, 0) {
 			return
 		}
-		// One of requests that were read later counts as of now.
+		// One from requests that were read later counts as of now.
 		switch ago := slot - min(slot, uint64(began/t.slot)); {
 		case ago >= slots:
 			return
@@ -97,10 +99,10 @@ func (t *Table) recountLocked(slot uint64, old *Table, i int, oldNow, now, since
 	return past, n
 }
 
-// usedLocked has a bit for each record of set x that is not free, for place.
+// usedLocked returns a bit for each record of set x that is not free, for place.
 func (t *Table) usedLocked(x int) uint64 { return highs &^ matches(t.marks[x].Load(), 0) }
 
-// Sweep frees records that say nothing any more at now, nor to requests that were read up to
+// Sweep frees records that no longer matter at now, nor to requests that were read up to
 // Within before, in part of the sets: the part'th of parts. Without it they make room when
 // others need it.
 func (t *Table) Sweep(p *Policy, now time.Duration, part, parts int) {
@@ -120,7 +122,7 @@ func (t *Table) Sweep(p *Policy, now time.Duration, part, parts int) {
 	}
 }
 
-// Stats returns what the table did, and how many bans run at now.
+// Stats returns what the table did, and how many bans are in force at now.
 func (t *Table) Stats(now time.Duration) Stats {
 	s := Stats{Begun: t.begun.Load(), Full: t.full.Load(), Passed: t.passed.Load()}
 	if t.Quiet(now) {

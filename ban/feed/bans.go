@@ -8,39 +8,39 @@ import (
 )
 
 const (
-	// slack is by how much the kernel's end of a ban may differ from ours before it is
-	// told again. Repeated calls of Add, each with the time left, differ by less.
+	// slack is by how much the kernel's end of a ban may differ from ours before it is sent
+	// again. Repeated calls of Add, each with the time left, differ by less.
 	slack = 20 * time.Millisecond
 
-	// least is the shortest life that the kernel is told. A kernel counts in ticks of up to 10 ms, and
-	// 0 ticks mean forever.
+	// least is the shortest life that is sent to the kernel, which counts in ticks of up to
+	// 10 ms; 0 ticks mean forever.
 	least = 20 * time.Millisecond
 )
 
-// bans are the prefixes that are to be held, and what the kernel has yet to be told of
-// them. Times are since the start of the feed.
+// bans are the prefixes that should be banned, and the changes that have yet to be sent to
+// the kernel. Times are since the start of the feed.
 type bans struct {
 	max    int
-	shadow bool // nobody is told
+	shadow bool // nothing is sent
 
 	mu      sync.RWMutex // guards all below, and what a ban is made of
 	all     map[netip.Prefix]*ban
-	ends    ends // of those that run
+	ends    ends // of those in force
 	lengths lengths
-	queue   ban // the ring of those to be told: the next one is queue.next
+	queue   ban // the ring of those to be sent: the next one is queue.next
 	queued  int
-	flying  int // that the worker is telling
+	flying  int // number that the worker is sending
 }
 
-// ban is one prefix. It is in the map while it runs, while the kernel may
-// hold it for longer, and while the worker tells of it.
+// ban is one prefix. It is in the map while it is in force, while the kernel may hold it
+// for longer, and while the worker sends it.
 type ban struct {
 	prefix     netip.Prefix
 	end        time.Duration
 	told       time.Duration // the latest end that the kernel may have
 	prev, next *ban          // in the queue, or nil
 	place      int32         // in ends, or notHeld
-	flying     bool          // the worker is telling it
+	flying     bool          // the worker is sending it
 }
 
 const notHeld = -1
@@ -53,8 +53,8 @@ func newBans(c *Config) *bans {
 	return s
 }
 
-// holds is whether a ban of the prefix runs to the end, or nearly so. It is all
-// that a repeated Add costs.
+// holds reports whether the prefix is banned until end, or nearly so. A repeated Add costs
+// no more than this.
 func (s *bans) holds(p netip.Prefix, end, now time.Duration) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -62,7 +62,7 @@ func (s *bans) holds(p netip.Prefix, end, now time.Duration) bool {
 	return b != nil && b.held() && b.end > now && b.end >= end-slack
 }
 
-// covers is whether a ban of any length covers the address.
+// covers reports whether a ban of any prefix length covers the address.
 func (s *bans) covers(a netip.Addr, now time.Duration) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -78,7 +78,7 @@ func (s *bans) covers(a netip.Addr, now time.Duration) bool {
 	return false
 }
 
-// hold begins a ban, or prolongs it: it never ends earlier than it would have.
+// hold begins a ban, or extends it: it never ends earlier than it would have.
 func (s *bans) hold(p netip.Prefix, end, now time.Duration) (refused Refusal, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +111,7 @@ func (s *bans) hold(p netip.Prefix, end, now time.Duration) (refused Refusal, ok
 	return 0, true
 }
 
-// drop ends a ban. It is false if there is none.
+// drop ends a ban. It returns false if there is none.
 func (s *bans) drop(p netip.Prefix, now time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +126,7 @@ func (s *bans) drop(p netip.Prefix, now time.Duration) bool {
 	return ran
 }
 
-// expire ends the bans whose end has come, and says when the next one does.
+// expire ends the bans whose time has come, and returns when the next one ends.
 func (s *bans) expire(now time.Duration) (next time.Duration, some bool) {
 	for {
 		s.mu.Lock()
@@ -141,8 +141,8 @@ func (s *bans) expire(now time.Duration) (next time.Duration, some bool) {
 	}
 }
 
-// expireLocked ends a batch's worth of bans, so that nobody waits for all that end at once. It
-// says whether there are more.
+// expireLocked ends a batch's worth of bans, so that no request waits for all that end at
+// once. It reports whether there are more.
 func (s *bans) expireLocked(now time.Duration) (more bool) {
 	for range MaxBatch {
 		if len(s.ends) == 0 || s.ends[0].end > now {
@@ -156,8 +156,8 @@ func (s *bans) expireLocked(now time.Duration) (more bool) {
 	return true
 }
 
-// settle forgets a ban that has ended, unless the kernel may hold it for longer than
-// the grace: then that has to be told first.
+// settle forgets a ban that has ended, unless the kernel may hold it for longer than the
+// grace: then its removal has to be sent first.
 func (s *bans) settle(b *ban, now, grace time.Duration) {
 	switch {
 	case b.flying: // landed calls again
@@ -169,7 +169,7 @@ func (s *bans) settle(b *ban, now, grace time.Duration) {
 	}
 }
 
-// size is how many bans run, and how many changes the kernel has yet to be told.
+// size returns how many bans are in force, and how many changes have yet to be sent.
 func (s *bans) size(now time.Duration) (held, queued int) {
 	s.expire(now)
 	s.mu.RLock()
@@ -177,7 +177,7 @@ func (s *bans) size(now time.Duration) (held, queued int) {
 	return len(s.ends), s.queued + s.flying
 }
 
-// enqueue puts a ban last in the queue, if it is not in it.
+// enqueue puts a ban at the end of the queue, unless it is in it already.
 func (s *bans) enqueue(b *ban) {
 	if b.next != nil || s.shadow {
 		return
@@ -196,7 +196,7 @@ func (s *bans) dequeue(b *ban) {
 	s.queued--
 }
 
-// ends is a heap of the bans that run, the next to end first.
+// ends is a heap of the bans in force, the next to end first.
 type ends []*ban
 
 func (h ends) Len() int           { return len(h) }

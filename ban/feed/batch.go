@@ -5,7 +5,7 @@ import "time"
 // telling is one change on its way to the kernel.
 type telling struct {
 	ban *ban
-	end time.Duration // that the element is to have; 0: it is removed
+	end time.Duration // end of the element; 0: it is removed
 }
 
 // take takes up to MaxBatch changes from the queue, until landed or failed returns them.
@@ -26,7 +26,7 @@ func (s *bans) take(now time.Duration, sent []telling, buf []Change) ([]telling,
 		case !b.held():
 			s.settle(b, now, 0)
 			continue
-		default: // it is over before the kernel could hold it
+		default: // it would end before the kernel could hold it
 			continue
 		}
 		b.flying = true
@@ -35,9 +35,9 @@ func (s *bans) take(now time.Duration, sent []telling, buf []Change) ([]telling,
 	return sent, buf
 }
 
-// landed notes that the kernel has carried out what it was told. It may have begun
-// counting an element's life as late as now, so if that took long the element lives that
-// much longer, and has to be removed when its ban ends.
+// landed records that the kernel has carried out the changes. It may have begun counting an
+// element's life as late as now. If the call took long, the element lives that much longer,
+// and has to be removed when its ban ends.
 func (s *bans) landed(sent []telling, took, now time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,8 +50,8 @@ func (s *bans) landed(sent []telling, took, now time.Duration) {
 	}
 }
 
-// failed notes that the kernel may or may not have carried out what it was told, and has
-// it told again, first of all.
+// failed records that the kernel may or may not have carried out the changes, and puts them
+// at the front of the queue.
 func (s *bans) failed(sent []telling, took, now time.Duration, again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,8 +74,8 @@ func (s *bans) land(b *ban, now time.Duration) {
 	}
 }
 
-// refill has the kernel told of all bans that run: it has lost them. A lock for each
-// batch keeps nobody waiting for all of them.
+// refill queues all bans in force, since the kernel has lost them. It locks for one batch
+// at a time, so that no request waits for all of them.
 func (s *bans) refill() {
 	s.mu.RLock()
 	all := append([]*ban(nil), s.ends...)

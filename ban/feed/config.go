@@ -15,20 +15,20 @@ const (
 	MostBans   = 1 << 20 // the largest Max
 )
 
-// Config says which kernel is fed with how much.
+// Config says which kernel is fed, and with how many bans.
 type Config struct {
 	// Writer is the kernel. Not needed in shadow.
 	Writer Writer
 
-	// Max is how many prefixes may be banned at once; one more is refused, and counted.
+	// Max is how many prefixes may be banned at once; any more are refused, and counted.
 	// Default DefaultMax.
 	Max int
 
-	// Shadow keeps the bans, with their cap and their ends, and tells nobody:
-	// the writer is never called, and Holds says false.
+	// Shadow keeps the bans, with their cap and their ends, but never calls the writer, and
+	// Holds returns false.
 	Shadow bool
 
-	// Logger gets changes of state. Default [slog.Default].
+	// Logger logs changes of state. Default [slog.Default].
 	Logger *slog.Logger
 }
 

@@ -10,7 +10,7 @@ import (
 // longest is the longest ban. It keeps sums of times far from overflow.
 const longest = 10 * 365 * 24 * time.Hour
 
-// Feed keeps a kernel told of bans. All methods may be called concurrently.
+// Feed keeps a kernel up to date with bans. All methods may be called concurrently.
 type Feed struct {
 	config   Config
 	start    time.Time
@@ -18,15 +18,15 @@ type Feed struct {
 	up       atomic.Bool
 	counters counters
 
-	wake   chan struct{} // capacity 1: there is something to tell
+	wake   chan struct{} // capacity 1: there is something to send
 	quit   chan struct{}
 	closed sync.Once
 	ended  chan struct{} // the worker has
 	err    error         // of the writer's Close, once ended
 }
 
-// Open opens the writer and starts to feed it. It fails as the writer does; nothing is
-// left open then. In shadow the writer is not touched.
+// Open opens the writer and starts to feed it. It fails if the writer does, and leaves
+// nothing open then. In shadow it does not touch the writer.
 func Open(c Config) (*Feed, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -46,10 +46,10 @@ func Open(c Config) (*Feed, error) {
 	return f, nil
 }
 
-// Add bans a prefix for a time from now on, and says whether it is banned: false if it
-// was refused, which [Stats] counts. A ban that runs longer stays as it is. The prefix need not be
-// masked; IPv4 mapped to IPv6 is IPv4. Add never waits for the kernel, and for what is held
-// already it is one look-up.
+// Add bans a prefix for a time from now on, and reports whether it is banned: false if it
+// was refused, which [Stats] counts. A ban that lasts longer stays as it is. The prefix
+// need not be masked; IPv4 mapped to IPv6 is IPv4. Add never waits for the kernel, and for
+// a ban that is already held it is one lookup.
 func (f *Feed) Add(p netip.Prefix, d time.Duration) bool {
 	p, ok := canonical(p)
 	if !ok || d <= 0 {
@@ -76,7 +76,7 @@ func (f *Feed) refuse(r Refusal) bool {
 	return false
 }
 
-// Remove ends the ban of this very prefix, and says whether there was one. Bans of
+// Remove ends the ban of exactly this prefix, and reports whether there was one. Bans of
 // prefixes around it or within it stay.
 func (f *Feed) Remove(p netip.Prefix) bool {
 	p, ok := canonical(p)
@@ -88,22 +88,22 @@ func (f *Feed) Remove(p netip.Prefix) bool {
 	return true
 }
 
-// Holds is whether a ban of a prefix around the address runs, and the kernel enforces
-// bans, as far as is known. It is false in shadow, and while the kernel does not do as it is told: then its clients
-// are to be answered.
+// Holds reports whether the address is within a banned prefix and the kernel enforces bans,
+// as far as is known. It is false in shadow, and while the kernel fails: its clients must
+// then be answered.
 func (f *Feed) Holds(a netip.Addr) bool {
 	return f.up.Load() && a.IsValid() && f.bans.covers(a.Unmap().WithZone(""), f.now())
 }
 
-// Close ends the bans: it stops the worker and closes the writer, whose error it returns. Calls of Add
-// that follow change nothing but the counters.
+// Close ends the bans: it stops the worker and closes the writer, whose error it returns.
+// Later calls of Add change nothing but the counters.
 func (f *Feed) Close() error {
 	f.closed.Do(func() { close(f.quit) })
 	<-f.ended
 	return f.err
 }
 
-// now is the time since the start. It does not jump as the clock on the wall does.
+// now returns the time since the start. Unlike the wall clock it does not jump.
 func (f *Feed) now() time.Duration { return time.Since(f.start) }
 
 func (f *Feed) signal() {

@@ -2,20 +2,21 @@ package feed
 
 import "net/netip"
 
-// The widest prefixes that a kernel is given. Wider ones would drop half the internet by one
-// mistake, and cover the addresses by which a writer watches over its sets.
+// The widest prefixes that a kernel is given. A wider one could drop half the internet by
+// one mistake, and would cover the addresses by which a writer monitors its sets.
 const (
 	WidestV4 = 8
 	WidestV6 = 16
 )
 
-// MaxLengths is how many prefix lengths a feed uses in its life, of IPv4 and IPv6 together. Each is a
-// set in the kernel, and a look-up for each packet of a client that is not banned.
+// MaxLengths is how many prefix lengths a feed can use in its life, of IPv4 and IPv6
+// together. Each is a set in the kernel, and a lookup for each packet of a client that is
+// not banned.
 const MaxLengths = 24
 
 const wideBy = 128 - 32 // what the length of an IPv4 prefix mapped to IPv6 has on top
 
-// canonical is the one form of a prefix: masked, without a zone, IPv4 as itself.
+// canonical returns the one form of a prefix: masked, without a zone, IPv4 as itself.
 func canonical(p netip.Prefix) (netip.Prefix, bool) {
 	if !p.IsValid() {
 		return p, false
@@ -34,13 +35,13 @@ func wide(p netip.Prefix) bool {
 	return p.Bits() < WidestV6
 }
 
-// length is how many bans of a prefix length run.
+// length counts the bans of a prefix length.
 type length struct {
 	bits, bans int
 }
 
-// lengths are the prefix lengths in use. Which were in use stays, since so do their
-// sets in the kernel.
+// lengths are the prefix lengths in use. A length that was in use stays, since its set in
+// the kernel does.
 type lengths struct {
 	v4, v6 []length
 }
@@ -52,7 +53,7 @@ func (l *lengths) of(a netip.Addr) *[]length {
 	return &l.v6
 }
 
-// add counts a ban more or less. It is false if there is no room for the length.
+// add adds n to the bans of a length. It returns false if there is no room for the length.
 func (l *lengths) add(p netip.Prefix, n int) bool {
 	in := l.of(p.Addr())
 	for i := range *in {

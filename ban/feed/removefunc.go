@@ -2,8 +2,8 @@ package feed
 
 import "net/netip"
 
-// RemoveFunc ends the bans of all prefixes for which gone says so, and returns how many there
-// were. gone is called without a lock; a ban that begins meanwhile may be left out.
+// RemoveFunc ends the bans of all prefixes for which gone returns true, and returns their
+// number. gone is called without a lock; a ban that begins meanwhile may be left out.
 func (f *Feed) RemoveFunc(gone func(netip.Prefix) bool) (n int) {
 	for _, p := range f.bans.prefixes() {
 		if gone(p) && f.Remove(p) {
@@ -13,7 +13,7 @@ func (f *Feed) RemoveFunc(gone func(netip.Prefix) bool) (n int) {
 	return n
 }
 
-// prefixes are those of all bans that are held.
+// prefixes returns those of all bans that are held.
 func (s *bans) prefixes() []netip.Prefix {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

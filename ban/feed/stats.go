@@ -7,14 +7,14 @@ type Refusal uint8
 
 // The reasons.
 const (
-	RefusedFull    Refusal = iota // Max bans run
+	RefusedFull    Refusal = iota // Max bans are in force
 	RefusedWide                   // wider than WidestV4 or WidestV6
 	RefusedLengths                // MaxLengths other prefix lengths are in use
 	RefusedInvalid                // not a prefix, or no time left
 	numRefusals
 )
 
-// String is the reason's name in metrics.
+// String returns the reason's name in metrics.
 func (r Refusal) String() string {
 	return [numRefusals]string{"full", "wide", "lengths", "invalid"}[r]
 }
@@ -22,12 +22,12 @@ func (r Refusal) String() string {
 // Stats is a snapshot. Its counters only grow.
 type Stats struct {
 	Shadow  bool
-	Up      bool // what the kernel was asked last has worked; false in shadow
-	Held    int  // bans that run
-	Max     int  // how many may
-	Pending int  // changes that the kernel has yet to be told
+	Up      bool // the latest call to the kernel has worked; false in shadow
+	Held    int  // bans in force
+	Max     int  // the limit of Held
+	Pending int  // changes that have yet to be sent to the kernel
 
-	Added   uint64            // bans accepted, prolonged ones included
+	Added   uint64            // bans accepted, including those that were extended
 	Removed uint64            // bans that Remove has ended
 	Refused map[string]uint64 // bans not accepted, by the name of the Refusal; every one has an entry
 

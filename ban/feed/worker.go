@@ -3,17 +3,17 @@ package feed
 import "time"
 
 const (
-	// checkEvery is the pause between questions whether the kernel still has its table.
+	// checkEvery is the time between two checks whether the kernel still has its table.
 	checkEvery = time.Second
 
-	// expireEvery is the shortest pause between two looks for bans that have ended.
+	// expireEvery is the minimum time between two checks for bans that have ended.
 	expireEvery = 20 * time.Millisecond
 
-	// What bounds the pause after a failure; it doubles from one to the next.
+	// Bounds of the pause after a failure, which doubles from one to the next.
 	shortestPause = time.Second
 	longestPause  = time.Minute
 
-	// calm is how long nothing must fail for the pauses to begin anew.
+	// calm is the time without failures after which pauses start over.
 	calm = 10 * time.Second
 )
 
@@ -22,18 +22,18 @@ type worker struct {
 	*Feed
 	writer Writer
 
-	lost     bool          // the table has to be made anew
+	lost     bool          // the table has to be made again
 	pause    time.Duration // the last one after a failure
 	failedAt time.Duration // when it was
-	openedAt time.Duration // when the table was made anew, or that was tried
-	next     time.Duration // when the kernel is asked again
-	downAt   time.Duration // since when it has failed
+	openedAt time.Duration // when the table was made again, or that was tried
+	next     time.Duration // when the kernel is checked next
+	downAt   time.Duration // start of its failure
 
 	sent    []telling // the batch
 	changes []Change
 
-	packets, bytes uint64 // of the tables before this one
-	seenP, seenB   uint64 // of this one, when it was asked last
+	packets, bytes uint64 // of earlier tables
+	seenP, seenB   uint64 // of this one, when it was last checked
 }
 
 func (f *Feed) work() {
@@ -60,7 +60,7 @@ func (f *Feed) work() {
 	}
 }
 
-// until is how long the worker sleeps: to the next question or the next end of a ban.
+// until returns how long the worker sleeps: to the next check or the next end of a ban.
 func (w *worker) until(end time.Duration, some bool) time.Duration {
 	now := w.now()
 	pause := checkEvery
@@ -73,7 +73,7 @@ func (w *worker) until(end time.Duration, some bool) time.Duration {
 	return pause
 }
 
-// step does what is due. While the kernel is down that is nothing until the pause is over.
+// step does what is due. While the kernel is down it waits until the pause is over.
 func (w *worker) step() {
 	due := w.now() >= w.next
 	if !w.up.Load() && !due {
@@ -89,8 +89,8 @@ func (w *worker) step() {
 	}
 }
 
-// try opens the table if it was lost, or sees whether it is there if that is due, and
-// tells what is queued.
+// try opens the table if it was lost, or checks that it is there if that is due, and sends
+// what is queued.
 func (w *worker) try(due bool) error {
 	if w.lost {
 		if err := w.reopen(); err != nil {
@@ -119,7 +119,7 @@ func (w *worker) reopen() error {
 	return nil
 }
 
-// check asks what was dropped, and thereby whether the table is there.
+// check reads the counters, and thereby checks that the table is there.
 func (w *worker) check() error {
 	packets, bytes, err := w.writer.Counters()
 	if err != nil {
@@ -131,7 +131,7 @@ func (w *worker) check() error {
 	return nil
 }
 
-// tell empties the queue, and stops early for nothing but Close and a question that is due.
+// tell empties the queue. It stops early only for Close, and for a check that is due.
 func (w *worker) tell() error {
 	for {
 		w.sent, w.changes = w.bans.take(w.now(), w.sent[:0], w.changes[:0])
@@ -153,7 +153,8 @@ func (w *worker) tell() error {
 	}
 }
 
-// apply has the writer make the changes. If one of them is at fault, the others are made.
+// apply makes the writer apply the changes. If one of them is at fault, the others are
+// applied.
 func (w *worker) apply(sent []telling, changes []Change) error {
 	began := w.now()
 	err := w.writer.Apply(changes)
@@ -183,7 +184,7 @@ func (w *worker) apply(sent []telling, changes []Change) error {
 	return nil
 }
 
-// later shortens lives by what has gone by.
+// later shortens lives by the time that has passed.
 func later(changes []Change, by time.Duration) {
 	for i := range changes {
 		if c := &changes[i]; c.For != 0 {
@@ -192,13 +193,13 @@ func later(changes []Change, by time.Duration) {
 	}
 }
 
-// fail notes a failure and when to try again.
+// fail records a failure and when to try again.
 func (w *worker) fail(err error) {
 	class, now := classOf(err), w.now()
 	w.counters.errors[class].Add(1)
 	wait := time.Duration(0)
 	if class != ClassLost || w.lost || now-w.openedAt < calm {
-		if now-w.failedAt > calm+w.pause { // it has worked meanwhile, and not just now
+		if now-w.failedAt > calm+w.pause { // it has worked meanwhile, and not only just now
 			w.pause = 0
 		}
 		w.pause = min(max(2*w.pause, shortestPause), longestPause)

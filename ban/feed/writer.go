@@ -6,29 +6,30 @@ import (
 	"time"
 )
 
-// MaxBatch is the most changes of one [Writer.Apply].
+// MaxBatch is the maximum number of changes of one [Writer.Apply].
 const MaxBatch = 1000
 
-// Change is what a kernel is told about one prefix.
+// Change is a change of one prefix in a kernel.
 type Change struct {
 	Prefix netip.Prefix  // masked, and never IPv4 mapped to IPv6
 	For    time.Duration // the element's life from now on, at least 20 ms; 0 removes it
 }
 
-// Writer is a kernel, or what stands in for one. Only the worker of a feed calls it, one
-// call at a time. Errors should be an [*Error]; any other one counts as [ClassOther].
+// Writer is a kernel, or a substitute for one. Only the worker of a feed calls it, one call
+// at a time. Errors should be an [*Error]; any other one counts as [ClassOther].
 type Writer interface {
-	// Open makes an empty table with its sets and rules, in place of what is left of an
-	// earlier one. It is called again after a method has failed with ClassLost, or
-	// after it has itself failed. Whatever was open before is closed by it.
+	// Open makes an empty table with its sets and rules, and replaces what is left of an
+	// earlier one. It is called again after a method has failed with ClassLost, or after
+	// Open itself has failed. It closes whatever was open before.
 	Open() error
 
 	// Apply carries out all changes, at most MaxBatch of different prefixes, or none.
-	// Adding what is there replaces its time, and removing what is not there is no error.
+	// Adding an element that exists replaces its time, and removing a missing one is no
+	// error.
 	Apply(changes []Change) error
 
-	// Counters are the packets and bytes dropped since Open. It fails with ClassLost
-	// if table, sets or rules are not as Open has made them, without listing elements.
+	// Counters returns the packets and bytes dropped since Open. Without listing elements,
+	// it fails with ClassLost if table, sets or rules are not as Open has made them.
 	Counters() (packets, bytes uint64, err error)
 
 	// Close ends everything that Open has made.

@@ -21,17 +21,17 @@ var tableName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_.]{0,63}$`)
 
 // Config says what is made in the kernel.
 type Config struct {
-	// Table is the name of the table, of family inet. Each process on a machine, or rather in a
-	// network namespace, needs a name of its own. Default DefaultTable.
+	// Table is the name of the table, of family inet. Each process in a network namespace
+	// needs a different name. Default DefaultTable.
 	Table string
 
-	// Listens are the TCP addresses and ports to which banned clients may not send. 0.0.0.0 is
-	// all IPv4 addresses of this machine, :: all of both families. What other programs have, or
-	// other machines for which this one forwards, is not theirs.
+	// Listens are the TCP addresses and ports to which banned clients may not send. 0.0.0.0
+	// is all IPv4 addresses of this machine, :: all of both families. Addresses of other
+	// programs, or of machines for which this one forwards, are not among them.
 	Listens []netip.AddrPort
 
-	// Max is how many prefixes are banned at once at most; each set has room
-	// for twice as many. Default [feed.DefaultMax].
+	// Max is how many prefixes can be banned at once; each set has room for twice as many.
+	// Default [feed.DefaultMax].
 	Max int
 }
 
@@ -65,7 +65,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// ports are those of Listens, each once.
+// ports returns those of Listens, each once.
 func (c Config) ports() (all []uint16) {
 	for _, l := range c.Listens {
 		all = append(all, l.Port())

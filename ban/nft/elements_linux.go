@@ -23,7 +23,7 @@ type kind struct {
 
 func kindOf(p netip.Prefix) kind { return kind{p.Addr().Is6(), p.Bits()} }
 
-// name is that of the set.
+// name returns the name of the set.
 func (k kind) name() string {
 	if k.v6 {
 		return fmt.Sprintf("v6_%d", k.bits)
@@ -31,14 +31,14 @@ func (k kind) name() string {
 	return fmt.Sprintf("v4_%d", k.bits)
 }
 
-// task is what is done to the elements of one set.
+// task is a change to the elements of one set.
 type task struct {
 	set     string
 	changes []feed.Change
 }
 
-// sorted sorts a batch by what is to be done. It leaves out what is to be removed from a
-// set that there is not.
+// sorted sorts a batch by operation and set. It leaves out removals from a set that does
+// not exist.
 func (w *Writer) sorted(changes []feed.Change) (remove, add []task) {
 	sort := func(remove bool) (tasks []task) {
 		of := make(map[kind]int)
@@ -60,10 +60,11 @@ func (w *Writer) sorted(changes []feed.Change) (remove, add []task) {
 	return sort(true), sort(false)
 }
 
-// Apply implements [feed.Writer]. A transaction fails if one of its elements is already
-// there or is not, which is rare. Then each is made first, which does nothing to one that exists, so that it can be
-// deleted in any case. So the kernel's time of an element is replaced too: before Linux
-// 6.12 it stays as it is when an element is added again.
+// Apply implements [feed.Writer]. A transaction fails if an element that it adds exists, or
+// one that it removes does not, which is rare. Apply then first adds each element, which
+// does nothing to one that exists, so that it can be deleted in any case. This also
+// replaces the kernel's time of an element: before Linux 6.12 it stays the same when an
+// element is added again.
 func (w *Writer) Apply(changes []feed.Change) error {
 	if w.socket == nil {
 		return w.lost("is not open")
@@ -105,7 +106,7 @@ func (w *Writer) surely(remove, add []task) (messages []netlink.Message) {
 	return messages
 }
 
-// elements is a message about elements of one set.
+// elements returns a message about elements of one set.
 func (w *Writer) elements(kind int, flags netlink.HeaderFlags, t task) netlink.Message {
 	b, list := w.listOf(t.set, 48*len(t.changes))
 	for _, c := range t.changes {
@@ -129,11 +130,11 @@ func (w *Writer) listOf(set string, size int) (b []byte, list int) {
 	return begin(b, unix.NFTA_SET_ELEM_LIST_ELEMENTS)
 }
 
-// shortest is the shortest life of an element: the kernel counts it in ticks of up to 10 ms, and
-// for 0 ticks an element lives forever.
+// shortest is the shortest life of an element: the kernel counts it in ticks of up to 10
+// ms, and with 0 ticks an element lives forever.
 const shortest = 20 * time.Millisecond
 
-// element appends one, which lives forever if life is 0.
+// element appends an element, which lives forever if life is 0.
 func element(b, key []byte, life time.Duration) []byte {
 	b, outer := begin(b, unix.NFTA_LIST_ELEM)
 	b, nested := begin(b, unix.NFTA_SET_ELEM_KEY)
@@ -155,12 +156,13 @@ func text(b []byte, kind uint16, s string) []byte {
 	return padded(append(append(b, s...), 0), at)
 }
 
-// begin appends the head of an attribute, whose length follows at its end.
+// begin appends the head of an attribute, whose length is set when it ends.
 func begin(b []byte, kind uint16) (longer []byte, at int) {
 	return binary.NativeEndian.AppendUint16(append(b, 0, 0), kind), len(b)
 }
 
-// padded ends an attribute that holds no others: it sets its length, and aligns the next one.
+// padded ends an attribute without nested ones: it sets its length, and aligns the next
+// one.
 func padded(b []byte, at int) []byte {
 	binary.NativeEndian.PutUint16(b[at:], uint16(len(b)-at)) // 48 bytes for each of MaxBatch elements at most
 	for len(b)%4 != 0 {
@@ -169,7 +171,7 @@ func padded(b []byte, at int) []byte {
 	return b
 }
 
-// nest ends an attribute that holds others.
+// nest ends an attribute with nested ones.
 func nest(b []byte, at int) {
 	padded(b, at)
 	kind := binary.NativeEndian.Uint16(b[at+2:])

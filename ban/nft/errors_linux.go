@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// classes are what the kernel's errors mean for changes of elements.
+// classes are the meanings of the kernel's errors for changes of elements.
 var classes = []struct {
 	errno error
 	class feed.Class
 }{
 	{unix.EPERM, feed.ClassDenied},
 	{unix.EACCES, feed.ClassDenied},
-	{unix.ENOENT, feed.ClassLost}, // an element that is missing has been dealt with
+	{unix.ENOENT, feed.ClassLost}, // missing elements have been dealt with
 	{unix.ENFILE, feed.ClassFull},
 	{unix.ENOMEM, feed.ClassBusy},
 	{unix.ENOBUFS, feed.ClassBusy},
@@ -24,12 +24,12 @@ var classes = []struct {
 	{errSilent, feed.ClassBusy},
 	{unix.EINVAL, feed.ClassElement},
 	{unix.ERANGE, feed.ClassElement},
-	{unix.EMSGSIZE, feed.ClassElement}, // of half as many it may take them
+	{unix.EMSGSIZE, feed.ClassElement}, // it may accept half as many
 	{unix.EEXIST, feed.ClassElement},
 	{unix.EBUSY, feed.ClassElement},
 }
 
-// classified is an error of a known class, with what was attempted.
+// classified returns an error of a known class, with what was attempted.
 func (w *Writer) classified(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -62,7 +62,7 @@ func (w *Writer) taken(owner string) error {
 	return w.error(feed.ClassTaken, "belongs to another process%s: stop that one, or give this one another name in kernel.table", owner)
 }
 
-// setupFailed is why the table could not be made.
+// setupFailed returns why the table could not be made.
 func (w *Writer) setupFailed(err error) error {
 	if e, ok := errors.AsType[*feed.Error](err); ok {
 		return e

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// buffer is what is asked for on both sides of the socket; what is had without is enough.
+	// buffer is the size requested on both sides of the socket; the default is enough, too.
 	buffer = 1 << 20
 
-	// patience bounds a wait for an answer. The kernel answers within the call that sends, so what is not there by
-	// then does not come.
+	// patience bounds a wait for an answer. The kernel answers within the call that sends,
+	// so an answer that is not there by then will not come.
 	patience = 5 * time.Second
 )
 
 // socket is a netlink socket on which transactions are made. The table belongs to it, so
-// it is the one that the library uses too.
+// the library uses the same one.
 type socket struct {
 	nl      *netlink.Conn
 	library *nftables.Conn
@@ -48,10 +48,10 @@ func dial() (*socket, error) {
 	return s, nil
 }
 
-// close gives up the socket, and a table that it owns.
+// close closes the socket, and with it a table that it owns.
 func (s *socket) close() error { return s.nl.Close() }
 
-// message is one of nftables, for family inet.
+// message returns a message of nftables, for family inet.
 func message(kind int, flags netlink.HeaderFlags, data []byte) netlink.Message {
 	return netlink.Message{
 		Header: netlink.Header{Type: netlink.HeaderType(unix.NFNL_SUBSYS_NFTABLES<<8 | kind), Flags: netlink.Request | flags},
@@ -59,7 +59,7 @@ func message(kind int, flags netlink.HeaderFlags, data []byte) netlink.Message {
 	}
 }
 
-// boundary begins or ends a transaction.
+// boundary returns the message that begins or ends a transaction.
 func boundary(kind netlink.HeaderType) netlink.Message {
 	return netlink.Message{
 		Header: netlink.Header{Type: kind, Flags: netlink.Request},
@@ -67,15 +67,15 @@ func boundary(kind netlink.HeaderType) netlink.Message {
 	}
 }
 
-// errSilent is a transaction whose acknowledgement is missing.
+// errSilent says that the acknowledgement of a transaction is missing.
 var errSilent = errors.New("no acknowledgement")
 
-// failures are the different errors of a transaction, of which nothing was done.
+// failures are the distinct errors of a transaction, of which nothing was carried out.
 type failures []syscall.Errno
 
 func (f failures) Error() string { return fmt.Sprint([]syscall.Errno(f)) }
 
-// Is tells errors.Is which errors these are.
+// Is reports to errors.Is whether target is one of these errors.
 func (f failures) Is(target error) bool {
 	for _, e := range f {
 		if e == target {
@@ -85,11 +85,11 @@ func (f failures) Is(target error) bool {
 	return false
 }
 
-// transact carries out all messages or none. The library's Flush would do for that, but
-// waits for one acknowledgement for each message, and the kernel may send fewer or more than that: one error
-// for a transaction it does not even begin, or one beside the others for one that it cannot
-// end. Here only the last message has to be acknowledged, and errors are told apart from
-// those of an earlier transaction.
+// transact carries out all messages or none. The library's Flush waits for one
+// acknowledgement for each message, and the kernel may send fewer or more than that: one
+// error for a transaction that it does not even begin, or an additional one for a
+// transaction that it cannot end. Here only the last message has to be acknowledged, and
+// errors are distinguished from those of an earlier transaction.
 func (s *socket) transact(messages ...netlink.Message) error {
 	all := make([]netlink.Message, 0, len(messages)+2)
 	all = append(append(all, boundary(unix.NFNL_MSG_BATCH_BEGIN)), messages...)
@@ -102,7 +102,7 @@ func (s *socket) transact(messages ...netlink.Message) error {
 	return s.acknowledged(sent)
 }
 
-// acknowledged reads all that the kernel has answered.
+// acknowledged reads all answers of the kernel.
 func (s *socket) acknowledged(sent []netlink.Message) error {
 	first, last := sent[0].Header.Sequence, sent[len(sent)-2].Header.Sequence
 	var failed failures
@@ -127,8 +127,8 @@ func (s *socket) acknowledged(sent []netlink.Message) error {
 	return nil
 }
 
-// read calls f for each acknowledgement that has come, without waiting. Its error is
-// one of the socket: some have been lost.
+// read calls f for each acknowledgement that has come, without waiting. Its error is one of
+// the socket: some acknowledgements have been lost.
 func (s *socket) read(f func(seq uint32, errno syscall.Errno)) (lost error) {
 	raw, err := s.nl.SyscallConn()
 	if err != nil {
@@ -141,7 +141,7 @@ func (s *socket) read(f func(seq uint32, errno syscall.Errno)) (lost error) {
 			case errors.Is(err, unix.EINTR):
 			case errors.Is(err, unix.EAGAIN):
 				return
-			case errors.Is(err, unix.ENOBUFS): // and goes on with those that are left
+			case errors.Is(err, unix.ENOBUFS): // the remaining ones can still be read
 				lost = os.NewSyscallError("recvfrom", err)
 			case err != nil:
 				lost = os.NewSyscallError("recvfrom", err)
@@ -157,7 +157,7 @@ func (s *socket) read(f func(seq uint32, errno syscall.Errno)) (lost error) {
 	return lost
 }
 
-// acknowledgements calls f for each that is in a datagram.
+// acknowledgements calls f for each one in a datagram.
 func acknowledgements(b []byte, f func(seq uint32, errno syscall.Errno)) {
 	all, err := syscall.ParseNetlinkMessage(b)
 	if err != nil {
@@ -170,14 +170,14 @@ func acknowledgements(b []byte, f func(seq uint32, errno syscall.Errno)) {
 	}
 }
 
-// prepare makes sure that what is read next is the answer to what is sent next, and that it
-// is not waited for forever.
+// prepare makes sure that the next answer to be read is that to the next message, and that
+// the wait for it is bounded.
 func (s *socket) prepare() error {
-	_ = s.read(func(uint32, syscall.Errno) {}) // an answer that was lost is nobody's now
+	_ = s.read(func(uint32, syscall.Errno) {}) // a lost answer no longer matters
 	return s.nl.SetReadDeadline(time.Now().Add(patience))
 }
 
-// flush carries out what the library has gathered. See transact for what might go wrong.
+// flush sends what the library has collected. See transact for what might go wrong.
 func (s *socket) flush() error {
 	if err := s.prepare(); err != nil {
 		return err

@@ -16,14 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What is not in golang.org/x/sys.
+// Constants that golang.org/x/sys lacks.
 const (
 	tableOwned  = 0x2 // NFT_TABLE_F_OWNER
 	tableHandle = 4   // NFTA_TABLE_HANDLE
 	tableOwner  = 7   // NFTA_TABLE_OWNER
 )
 
-// tableState is what the kernel says of a table.
+// tableState is the kernel's description of a table.
 type tableState struct {
 	handle       uint64 // no other table of this kernel has ever had it
 	flags, owner uint32
@@ -56,8 +56,8 @@ func (w *Writer) state() (t tableState, err error) {
 	return t, d.Err()
 }
 
-// ownedByOther is the error for a table that another process owns, nil if none does. What
-// it is asked for has failed with EPERM or EEXIST.
+// ownedByOther returns an error if another process owns the table, else nil. It is called
+// after an operation has failed with EPERM or EEXIST.
 func (w *Writer) ownedByOther() error {
 	if t, err := w.state(); err == nil && t.flags&tableOwned != 0 {
 		return w.taken(fmt.Sprintf(" (netlink port %d, which mostly is its process id)", t.owner))
@@ -65,8 +65,8 @@ func (w *Writer) ownedByOther() error {
 	return nil
 }
 
-// own makes a table that is this socket's, in place of one that is nobody's. It is false if
-// the kernel does not know of owners.
+// own makes a table that this socket owns, and replaces one without an owner. It returns
+// false if the kernel does not support owners.
 func (w *Writer) own() (bool, error) {
 	name := text(nil, unix.NFTA_TABLE_NAME, w.config.Table)
 	b, flags := begin(slices.Clone(name), unix.NFTA_TABLE_FLAGS)
@@ -82,8 +82,8 @@ func (w *Writer) own() (bool, error) {
 	return err == nil, err
 }
 
-// build makes all that is in the table, and unless it is owned the table itself, in place
-// of one that was left behind, in one transaction.
+// build makes the contents of the table, in one transaction. Unless the table is owned, it
+// also makes the table itself, and replaces one that was left behind.
 func (w *Writer) build(owned bool) error {
 	c := w.socket.library
 	w.table = &nftables.Table{Family: nftables.TableFamilyINet, Name: w.config.Table}
@@ -110,7 +110,7 @@ func (w *Writer) build(owned bool) error {
 	return w.socket.flush()
 }
 
-// addHook has the library make a chain in which packets to the ports are looked at.
+// addHook makes the library add a chain that checks packets to the ports.
 func (w *Writer) addHook(name string, at *nftables.ChainHook) *nftables.Chain {
 	accept := nftables.ChainPolicyAccept
 	hook := w.socket.library.AddChain(&nftables.Chain{
@@ -122,7 +122,7 @@ func (w *Writer) addHook(name string, at *nftables.ChainHook) *nftables.Chain {
 	return hook
 }
 
-// toPort loads the port that a packet of TCP is sent to.
+// toPort loads the destination port of a TCP packet.
 func toPort() []expr.Any {
 	return []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
@@ -131,8 +131,8 @@ func toPort() []expr.Any {
 	}
 }
 
-// addDrop has the library make the rule that drops what is sent to an address and port, from whom
-// ever: who gets here is banned.
+// addDrop makes the library add the rule that drops packets to an address and port, from
+// any source: only packets of banned clients get here.
 func (w *Writer) addDrop(to netip.AddrPort) {
 	exprs := append(toPort(), &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binary.BigEndian.AppendUint16(nil, to.Port())})
 	addr := to.Addr()
@@ -153,7 +153,7 @@ func (w *Writer) addDrop(to netip.AddrPort) {
 	w.socket.library.AddRule(&nftables.Rule{Table: w.table, Chain: w.drops, Exprs: append(exprs, &expr.Counter{}, &expr.Verdict{Kind: expr.VerdictDrop})})
 }
 
-// set is one whose elements can be lost.
+// set is a set whose elements can be lost.
 type set struct {
 	name   string
 	canary []byte // a key that is always in it
@@ -185,13 +185,13 @@ func (w *Writer) need(changes []feed.Change) error {
 	return w.classified("sets", err)
 }
 
-// addSet has the library make a set, and the rule for what comes from its prefixes.
+// addSet makes the library add a set, and the rule for packets from its prefixes.
 func (w *Writer) addSet(k kind) error {
 	family, key, from := byte(unix.NFPROTO_IPV4), nftables.TypeIPAddr, uint32(12)
 	if k.v6 {
 		family, key, from = unix.NFPROTO_IPV6, nftables.TypeIP6Addr, 8
 	}
-	canary := bytes.Repeat([]byte{0xff}, int(key.Bytes))                                                                 // no masked address, nor one that anybody sends from
+	canary := bytes.Repeat([]byte{0xff}, int(key.Bytes))                                                                 // neither a masked address nor a source address
 	s := &nftables.Set{Table: w.table, Name: k.name(), KeyType: key, HasTimeout: true, Size: uint32(2*w.config.Max + 1)} // at most 2·MostBans
 	if err := w.socket.library.AddSet(s, []nftables.SetElement{{Key: canary}}); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 // Writer is a table of nftables. Its methods must not be called concurrently.
 type Writer struct {
 	config  Config
-	ownless bool // tests: the kernel is taken for one that does not know of owners
+	ownless bool // for tests: treats the kernel as one without owners
 
 	socket *socket      // nil unless it is open
 	place  net.Listener // instead of an owner: see reserve
@@ -24,7 +24,7 @@ type Writer struct {
 	hooks   []*nftables.Chain
 	banned  *nftables.Chain // a rule for each set of bans
 	drops   *nftables.Chain // a rule for each of Listens
-	watched []set           // those of bans, in the order of their rules, after the one of ports
+	watched []set           // the sets of bans, in the order of their rules, after the one of ports
 	known   map[kind]string // the sets of bans, by name
 }
 
@@ -40,7 +40,7 @@ func New(c Config) (*Writer, error) {
 
 // Open implements [feed.Writer]. Its errors say what to grant, or to change.
 func (w *Writer) Open() error {
-	_ = w.Close() // what is left is replaced
+	_ = w.Close() // replaces what is left
 	err := w.open()
 	if err != nil {
 		_ = w.Close() // err is the cause
@@ -84,9 +84,9 @@ func (w *Writer) make() (err error) {
 	return err
 }
 
-// reserve makes sure, where tables have no owners, that no other process thinks that the
-// table is its own: they would replace each other's for ever. An abstract Unix socket is
-// known within the network namespace, as a table is, and is gone when its process is.
+// reserve makes sure, if tables have no owners, that no other process takes the table for
+// its own: the two would replace each other's forever. An abstract Unix socket is scoped to
+// the network namespace, as a table is, and is gone when its process is.
 func (w *Writer) reserve() error {
 	place, err := net.Listen("unix", "@fastlimit-nft-inet-"+w.config.Table)
 	if errors.Is(err, unix.EADDRINUSE) {
@@ -119,7 +119,7 @@ func (w *Writer) Counters() (packets, bytes uint64, err error) {
 	return packets, bytes, nil
 }
 
-// intact is whether all is there but for elements, of which it asks for one in each set.
+// intact checks that everything but elements is there. It asks for one element in each set.
 func (w *Writer) intact() error {
 	switch state, err := w.state(); {
 	case errors.Is(err, unix.ENOENT):
@@ -145,7 +145,7 @@ func (w *Writer) intact() error {
 	return nil
 }
 
-// rules are those of a chain, of which there have to be so many.
+// rules returns those of a chain, of which there must be n.
 func (w *Writer) rules(of *nftables.Chain, n int) ([]*nftables.Rule, error) {
 	all, err := w.socket.rules(of)
 	if err != nil {
@@ -157,7 +157,7 @@ func (w *Writer) rules(of *nftables.Chain, n int) ([]*nftables.Rule, error) {
 	return all, nil
 }
 
-// sings is whether the canary of a set is in it: one that was flushed has lost it too.
+// sings checks that the canary of a set is in it: a set that was flushed has lost it too.
 func (w *Writer) sings(s set) error {
 	b, list := w.listOf(s.name, 48)
 	b = element(b, s.canary, 0)
@@ -172,7 +172,7 @@ func (w *Writer) Close() error {
 		return nil
 	}
 	err := error(nil)
-	if w.place != nil { // and else the table goes with the socket
+	if w.place != nil { // otherwise the table goes with the socket
 		if w.table != nil {
 			err = w.remove()
 		}
@@ -183,7 +183,7 @@ func (w *Writer) Close() error {
 	return err
 }
 
-// remove deletes a table that has no owner. That it is gone already is no error.
+// remove deletes a table that has no owner. It is no error if the table is gone already.
 func (w *Writer) remove() error {
 	err := w.socket.transact(message(unix.NFT_MSG_DELTABLE, 0, text(nil, unix.NFTA_TABLE_NAME, w.config.Table)))
 	if errors.Is(err, unix.ENOENT) {

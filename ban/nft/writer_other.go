@@ -9,7 +9,7 @@ import (
 	"github.com/fastlimit/fastlimit/ban/feed"
 )
 
-// errOther is what every method fails with.
+// errOther is the error of every method.
 var errOther = &feed.Error{
 	Class: feed.ClassUnsupported,
 	Err:   errors.New("fastlimit/nft: bans in the kernel need nftables of Linux, and this is " + runtime.GOOS + ": leave out kernel"),
