@@ -2,25 +2,25 @@ package bucket
 
 import "fmt"
 
-// Algorithm is how a limit counts. Whatever depends on it is in this package,
-// behind [Shape], and in the stores that run it, behind [Op].
+// Algorithm is how a limit counts. Code that depends on it is in this package, behind
+// [Shape], and in the stores that run it, behind [Op].
 type Algorithm uint8
 
 // The algorithms. The zero value is LeakyBucket.
 const (
 	LeakyBucket Algorithm = iota
-	// TokenBucket is the leaky bucket seen from the other side: tokens are what
-	// still fits. Both are one arithmetic, so a Shape, and what a store keeps, is
-	// that of LeakyBucket.
+	// TokenBucket is the leaky bucket seen from the other side: tokens are what still fits.
+	// Both share their arithmetic, so its Shape, and what a store keeps, is that of
+	// LeakyBucket.
 	TokenBucket
 	// FixedWindow counts units in periods aligned to Unix time.
 	FixedWindow
-	// SlidingWindow counts units in the same periods, and those of the one before by
-	// the share of it that a period ending now would cover.
+	// SlidingWindow counts units in the same periods, plus the share of the previous
+	// period's units that a period ending now would cover.
 	SlidingWindow
-	// SlidingLog keeps the time of each unit, and so counts those of any period.
+	// SlidingLog keeps the time of each unit, and so counts the units of any period.
 	SlidingLog
-	NumAlgorithms // how many there are
+	NumAlgorithms // the number of algorithms
 )
 
 var algorithmNames = [NumAlgorithms]string{"leaky bucket", "token bucket", "fixed window", "sliding window", "sliding log"}
@@ -32,26 +32,25 @@ func (a Algorithm) String() string {
 	return fmt.Sprintf("algorithm %d", uint8(a))
 }
 
-// Periodic reports whether a limit is a number of units in a period, without a burst:
-// that of windows and logs.
+// Periodic reports whether a limit is a number of units per period, without a burst, as for
+// windows and logs.
 func (a Algorithm) Periodic() bool { return a >= FixedWindow && a < NumAlgorithms }
 
-// Algorithm is how buckets of this shape count.
+// Algorithm returns how buckets of this shape count.
 func (s *Shape) Algorithm() Algorithm { return s.algorithm }
 
-// Parameters are the numbers that tell shapes of different limits apart, the
-// algorithm first. Slack is not among them.
+// Parameters returns the numbers that distinguish shapes of different limits, the algorithm
+// first. Slack is not among them.
 func (s *Shape) Parameters() []uint64 {
 	all := []uint64{uint64(s.Algorithm()), s.perMicro, s.unit, s.burst, s.period}
-	if scale := s.CostScale(); scale > 1 { // also where the bucket is the same: counts are in thousandths
+	if scale := s.CostScale(); scale > 1 { // also if the bucket is the same: counts are in thousandths
 		all = append(all, scale)
 	}
 	return all
 }
 
-// LeakSeconds is the time in which so many units leak. Memory and windows are
-// planned by it: for so long a client that took them must be remembered. It is of
-// buckets only.
+// LeakSeconds returns the time in which so many units leak. Memory and windows are planned
+// by it: a client that took them must be remembered for so long. It is for buckets only.
 func (s *Shape) LeakSeconds(units float64) float64 {
 	return units * float64(s.unit) / (1e6 * float64(s.perMicro))
 }

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// finePerMicro is the least number of ticks in a µs of a shape that others are made of by
-// [Shape.At]: their T is rounded down by at most a tick, 10^-9 s, so a rate of 1000/s is
-// kept to one part in a million, and slower ones better.
+// finePerMicro is the least number of ticks per µs of a shape from which [Shape.At] makes
+// others. Their T is rounded down by at most a tick, 10^-9 s, so a rate of 1000/s is
+// accurate to one part in a million, and slower ones are better.
 const finePerMicro = 1008
 
 // maxFine bounds the level of a bucket of [Shape.Fine] and [Shape.At] in ticks: more than
@@ -19,9 +19,10 @@ const MaxFine = 12 * 24 * time.Hour
 
 var _ [maxFine/(2*finePerMicro) - uint64(MaxFine/time.Microsecond)]struct{}
 
-// Fine returns the same bucket in smaller ticks, so that [Shape.At] can make others of
-// it. ok is false of a window or log, of [Shape.InThousandths], of a bucket that takes longer than
-// MaxFine to leak, and of a rate of too many digits, which has 2016 ticks or more in a µs already.
+// Fine returns the same bucket in smaller ticks, so that [Shape.At] can make others from
+// it. ok is false for a window or log, for [Shape.InThousandths], for a bucket that takes
+// longer than MaxFine to leak, and for a rate with too many digits, which has 2016 ticks or
+// more per µs already.
 func (s Shape) Fine() (fine Shape, ok bool) {
 	k := (finePerMicro + s.perMicro - 1) / max(1, s.perMicro)
 	hi, limit := bits.Mul64(s.limit, k)
@@ -33,19 +34,19 @@ func (s Shape) Fine() (fine Shape, ok bool) {
 	return s, true
 }
 
-// At returns the bucket of n units per period, from 1/d to 10^9/s, and the given burst that
-// counts in the ticks of s, which is [Shape.Fine]. A state holds no limit but the time
-// until which a bucket is busy, so one means the same to both, and to a store: a request
-// of n units keeps the bucket busy for n·T of the limit that it was charged by, and fits if
-// what there is does not exceed B·T of it. So
+// At returns the bucket of n units per period, from 1/d to 10^9/s, and the given burst,
+// counted in the ticks of s, which is from [Shape.Fine]. A state holds no limit, only the
+// time until which a bucket is busy, so it means the same to both, and to a store: a
+// request of n units keeps the bucket busy for n·T of the limit at which it was charged,
+// and fits if the total does not exceed B·T of that limit. So
 //
 //	Σ n·T of all that is admitted in a time t <= t + max B·T
 //
-// whatever the limits are by which a client is charged in turn: alternating between two
-// never gives more than the better of them.
+// whatever the limits at which a client is charged in turn: alternating between two never
+// gives more than the better of them.
 //
-// T is rounded down to whole ticks: who keeps the rate is never denied for it. The burst
-// is lowered to what leaks in [MaxFine].
+// T is rounded down to whole ticks, so a client within the rate is never denied for it. The
+// burst is lowered to what leaks in [MaxFine].
 func (s *Shape) At(n uint64, per time.Duration, burst uint64) Shape {
 	at := *s
 	at.stored = s.StoredUnit()
@@ -58,9 +59,9 @@ func (s *Shape) At(n uint64, per time.Duration, burst uint64) Shape {
 	return at
 }
 
-// StoredUnit is what a store scales states by that were written with another one: it keeps
-// their units where a limit has changed. All shapes of [Shape.At] of one shape have the
-// same, as it is the time that counts for them.
+// StoredUnit returns the unit by which a store scales states that were written with another
+// one, to keep their units if a limit has changed. All shapes that [Shape.At] makes from
+// one shape have the same, as time is what counts for them.
 func (s *Shape) StoredUnit() uint64 {
 	if s.stored != 0 {
 		return s.stored
@@ -68,7 +69,7 @@ func (s *Shape) StoredUnit() uint64 {
 	return s.unit
 }
 
-// At returns a table of the same buckets for a limit of [Shape.At].
+// At returns a table over the same buckets for a limit of [Shape.At].
 func (t *Table) At(shape Shape) Table {
 	other := *t
 	other.shape = shape

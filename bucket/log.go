@@ -12,18 +12,18 @@ import (
 
 // # Sliding logs
 //
-// A sliding log is n units in any period. It is the times of the latest n units that
-// were admitted, in a ring beside the table's entry; ticks are µs. A unit at t counts
+// A sliding log is n units in any period. It consists of the times of the latest n units
+// that were admitted, in a ring next to the table's entry; ticks are µs. A unit at t counts
 // as long as now < t + period, so
 //
 //	a request of k units fits iff, of the latest n, the (n-k+1)th is t with t + period <= now
 //
-// The entry's word, which is read without a lock, is when the next unit fits: the
-// oldest of n times and a period, or [logged] where there are fewer; with a store what
-// that says. It rises as long as nothing is given back, so that it is joined by maximum.
+// The entry's word, which is read without a lock, is when the next unit fits: the oldest of
+// n times plus a period, or [logged] if there are fewer; with a store, the time from its
+// answer. It rises as long as nothing is given back, so it can be joined by maximum.
 
 const (
-	// MaxLog is the longest log: what is in memory for a client at least.
+	// MaxLog is the longest log. A client in memory takes a whole log.
 	MaxLog = 1 << 20
 	// MaxPortableLog is the longest log in a shared store, which reads and writes it
 	// whole.
@@ -48,7 +48,7 @@ func NewSlidingLog(n uint64, per time.Duration) (Shape, error) {
 	return s, nil
 }
 
-// logged is the word of a log that is not full. Nobody is denied for it.
+// logged is the word of a log that is not full. It never denies a client.
 const logged = 1
 
 // logs are the logs of a table's entries, by their place.
@@ -59,11 +59,11 @@ type logs struct {
 	n      int  // units in a log
 }
 
-// logHead is the words of a log before its times: when all of it has expired, read
-// without a lock, and where the next time goes and how many there are.
+// logHead is the number of words of a log before its times: when all of it has expired,
+// read without a lock; and where the next time goes and how many there are.
 const logHead = 2
 
-// logBytes is the memory of a log of n units.
+// logBytes returns the memory of a log of n units.
 func logBytes(n uint64) int { return 8 * (int(n) + logHead) }
 
 func newLogs(shape *Shape, sets int) *logs {
@@ -71,14 +71,14 @@ func newLogs(shape *Shape, sets int) *logs {
 	return &logs{words: sketch.Memory[uint64](sets * ways * (n + logHead)), period: shape.period, told: shape.told, n: n}
 }
 
-// at is the log of the entry at place i of set x.
+// at returns the log of the entry at place i of set x.
 func (l *logs) at(x uint64, i int) log {
 	size := uint64(l.n + logHead)
 	from := (x*ways + uint64(i)) * size
 	return log{l.words[from : from+size : from+size], l.period, l.told}
 }
 
-// until is when the last unit of the log of that entry expires.
+// until returns when the last unit of the log of that entry expires.
 func (l *logs) until(x uint64, i int) uint64 {
 	return atomic.LoadUint64(&l.words[(x*ways+uint64(i))*uint64(l.n+logHead)])
 }
@@ -101,7 +101,7 @@ func (l log) place() (next, n int) { return int(l.words[1] >> 32), int(l.words[1
 // clear empties the log.
 func (l log) clear() { l.set(0, 0) }
 
-// set says where the next time goes and how many there are.
+// set records where the next time goes and how many there are.
 func (l log) set(next, n int) {
 	l.words[1] = uint64(next)<<32 | uint64(n)
 	until := uint64(0)
@@ -111,7 +111,7 @@ func (l log) set(next, n int) {
 	atomic.StoreUint64(&l.words[0], until)
 }
 
-// latest is the kth time from the latest, which is the 0th.
+// latest returns the kth time from the latest, which is the 0th.
 func (l log) latest(k int) uint64 {
 	next, _ := l.place()
 	if next -= k + 1; next < 0 {
@@ -120,14 +120,14 @@ func (l log) latest(k int) uint64 {
 	return l.words[logHead+next]
 }
 
-// live is how many units count at now: by halves, since the times are in order.
+// live returns how many units count at now, by binary search, since the times are in order.
 func (l log) live(now uint64) int {
 	_, n := l.place()
 	return sort.Search(n, func(k int) bool { return l.latest(k)+l.period <= now })
 }
 
-// push notes units at now, but none before the latest. Of more than fit the log only
-// the latest stay.
+// push adds units at now, but not before the latest. If they do not all fit, the latest
+// stay.
 func (l log) push(now, units uint64) {
 	next, n := l.place()
 	if n > 0 {
@@ -142,7 +142,7 @@ func (l log) push(now, units uint64) {
 	l.set(next, int(min(uint64(n)+units, uint64(l.size()))))
 }
 
-// drop takes the latest units off.
+// drop removes the latest units.
 func (l log) drop(units uint64) {
 	next, n := l.place()
 	k := int(min(units, uint64(n)))
@@ -152,7 +152,7 @@ func (l log) drop(units uint64) {
 	l.set(next, n-k)
 }
 
-// word is what the table's entry says of the log.
+// word returns the word of the table's entry for the log.
 func (l log) word() uint64 {
 	if _, n := l.place(); n < l.size() || l.told {
 		return logged
@@ -160,7 +160,7 @@ func (l log) word() uint64 {
 	return l.latest(l.size()-1) + l.period
 }
 
-// wait is how long after now a request of so many units fits.
+// wait returns how long after now a request of so many units fits.
 func (l log) wait(now, units uint64) uint64 {
 	room := l.size() - int(min(units, uint64(l.size())))
 	if l.live(now) <= room {
@@ -169,14 +169,13 @@ func (l log) wait(now, units uint64) uint64 {
 	return l.latest(room) + l.period - now
 }
 
-// become makes the log the copy of another one.
+// become makes the log a copy of another one.
 func (l log) become(other log) {
 	copy(l.words[1:], other.words[1:])
 	atomic.StoreUint64(&l.words[0], other.words[0])
 }
 
-// first is what a bucket's word becomes by a charge that the table has none for: 0 if
-// there is to be none.
+// first returns the word of a new bucket after a charge, 0 if the charge makes none.
 func (t *Table) first(c *charge) (tat uint64, ok bool) {
 	if t.logs == nil {
 		return c.to(&t.shape, 0)
@@ -187,8 +186,8 @@ func (t *Table) first(c *charge) (tat uint64, ok bool) {
 	return logged, true
 }
 
-// after is what the word of the bucket at place i of set x becomes by a charge; the
-// charge is made in its log, if it has one.
+// after returns the word of the bucket at place i of set x after a charge, and makes the
+// charge in its log, if it has one.
 func (t *Table) after(c *charge, x uint64, i int, tat uint64) (after uint64, ok bool) {
 	if t.logs == nil {
 		return c.to(&t.shape, tat)
@@ -206,7 +205,7 @@ func (t *Table) after(c *charge, x uint64, i int, tat uint64) (after uint64, ok 
 	return max(tat, l.word(), c.least), true
 }
 
-// refunded is what the word of that bucket becomes when cost is given back.
+// refunded returns the word of that bucket after cost is given back.
 func (t *Table) refunded(x uint64, i int, tat, now, cost uint64) uint64 {
 	if t.logs == nil {
 		return t.shape.Sub(tat, now, cost)
@@ -216,10 +215,10 @@ func (t *Table) refunded(x uint64, i int, tat, now, cost uint64) uint64 {
 	return l.word()
 }
 
-// Log is what the log of d says at now of a request of the given cost: how many units
-// fit, and in how many µs the request does and nothing of the log counts any more. A
-// table whose word says more, by what a store has told, knows no more than that one
-// unit does not fit before.
+// Log returns what the log of d says at now about a request of the given cost: how many
+// units fit, in how many µs the request fits, and in how many none of the log counts any
+// more. If a store has raised the table's word beyond the log, the table only knows that no
+// unit fits before that.
 func (t *Table) Log(d sketch.Digest, now, cost uint64) (free, retry, empty uint64) {
 	var h held
 	t.hold(&h, d, false)
@@ -239,9 +238,9 @@ func (t *Table) Log(d sketch.Digest, now, cost uint64) (free, retry, empty uint6
 	return free, retry, empty
 }
 
-// LogFits reports whether a request of the given cost fits the log of d at now, which
-// the word of a log that is not full does not say of one above 1. With a store it denies
-// sooner by what clocks drift apart than that may.
+// LogFits reports whether a request of the given cost fits the log of d at now. For a cost
+// above 1 the word of a log that is not full does not say that. With a store it denies for
+// longer, by the amount that clocks may drift apart.
 func (t *Table) LogFits(d sketch.Digest, now, cost uint64) bool {
 	if t.shape.told {
 		now += t.shape.period >> DriftShift
@@ -252,12 +251,13 @@ func (t *Table) LogFits(d sketch.Digest, now, cost uint64) bool {
 	return h.i < 0 || uint64(t.logs.at(h.at, h.i).live(now))+cost <= t.shape.limit
 }
 
-// LogWait is in how many µs a unit fits whose word says that it does not at now, also by
-// the slower clock of a store which judged late.
+// LogWait returns in how many µs a unit fits, given a word by which it does not fit at now.
+// It allows for the slower clock of a store that judged late.
 func (s *Shape) LogWait(word, now uint64) uint64 { return max(word+s.late, now+1) - now }
 
-// LogUntil is when the last unit of the log of d expires, or 0. It takes no lock: while
-// another bucket takes the place of this one it may be that one's, or 0.
+// LogUntil returns when the last unit of the log of d expires, or 0. It takes no lock:
+// while another bucket takes the place of this one, the result may be that of the other, or
+// 0.
 func (t *Table) LogUntil(d sketch.Digest) uint64 {
 	x := t.index(d)
 	for _, x := range [2]uint64{x, t.other(x, d.ID)} {
@@ -273,9 +273,9 @@ func (t *Table) LogUntil(d sketch.Digest) uint64 {
 	return 0
 }
 
-// LatelyLogged is how many units the log of d has of the half period before now: the
-// floor of an [Op]. By what clocks drift apart it looks back less, so that none of them
-// is older by a store's clock.
+// LatelyLogged returns how many units the log of d has from the half period before now: the
+// floor of an [Op]. It looks back less by the amount that clocks may drift apart, so that
+// none of them is older by a store's clock.
 func (t *Table) LatelyLogged(d sketch.Digest, now uint64) uint64 {
 	var h held
 	t.hold(&h, d, false)

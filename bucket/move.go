@@ -2,10 +2,10 @@ package bucket
 
 import "sync/atomic"
 
-// searchSets bounds the work of a take that finds both of its sets full: so
-// many cache lines are read in search of room, 2 to 3 µs where there is none.
-// Searches of 64, 128 and 256 sets fill a table of 131,072 up to 0.88, 0.93 and
-// 0.95 before the first one fails; Buckets() is 0.89 (TestCapacity).
+// searchSets bounds the work of a take that finds both of its sets full: the number of
+// cache lines that are read in search of room, 2 to 3 µs if there is none. Searches of 64,
+// 128 and 256 sets fill a table of 131,072 up to 0.88, 0.93 and 0.95 before the first one
+// fails; Buckets() is 0.89 (TestCapacity).
 const searchSets = 128
 
 // hop is a step of the search: the bucket with that ID could move to a set
@@ -13,13 +13,13 @@ const searchSets = 128
 type hop struct {
 	set  uint64
 	id   uint64
-	from int // index of the hop before; -1: one of the two sets that want room
+	from int // index of the hop before; -1: one of the two sets that need room
 }
 
-// makeRoom moves buckets to their other sets so that x or y has room, at the
-// end of the shortest path to a set that has some. It reports false if it finds
-// none: the search reads without locks, so what it found may no longer hold
-// when the buckets are moved. Then the caller tries again.
+// makeRoom moves buckets to their other sets so that x or y has room, along the shortest
+// path to a set that has some. It returns false if it finds none. The search reads without
+// locks, so its result may no longer hold when the buckets are moved; the caller then tries
+// again.
 func (t *Table) makeRoom(x, y, now uint64) (found bool) {
 	var path [searchSets]hop
 	path[0], path[1] = hop{set: x, from: -1}, hop{set: y, from: -1}
@@ -81,8 +81,8 @@ func (t *Table) move(from, to, id, now uint64) bool {
 	return true
 }
 
-// enterLocked puts a bucket whose home that is into place i of set at, in place
-// of one that is given up there.
+// enterLocked puts a bucket with that home at place i of set at, in place of one that is
+// evicted there.
 func (t *Table) enterLocked(home, at uint64, i int, id, tat uint64) {
 	t.leaveLocked(at, i)
 	if at != home {
@@ -100,8 +100,8 @@ func (t *Table) freeLocked(x uint64, i int) {
 	t.sets[x][i].store(0, 0)
 }
 
-// leaveLocked takes the bucket at place i of set x off the count of its home,
-// if that is elsewhere.
+// leaveLocked subtracts the bucket at place i of set x from the count of its home, if that
+// is elsewhere.
 func (t *Table) leaveLocked(x uint64, i int) {
 	if !t.guestLocked(x, i) {
 		return
@@ -113,14 +113,13 @@ func (t *Table) leaveLocked(x uint64, i int) {
 
 func guestBit(i int) uint32 { return 1 << (countBits + i) }
 
-// guestLocked tells whether the bucket at place i of set x has its home
-// elsewhere.
+// guestLocked reports whether the bucket at place i of set x has its home elsewhere.
 func (t *Table) guestLocked(x uint64, i int) bool {
 	return atomic.LoadUint32(&t.links[x])&guestBit(i) != 0
 }
 
-// awayOf is the number of buckets whose home is set x and that live elsewhere.
-// Under the lock of x it does not rise.
+// awayOf returns the number of buckets whose home is set x and that are elsewhere. It does
+// not rise while the lock of x is held.
 func (t *Table) awayOf(x uint64) uint32 { return atomic.LoadUint32(&t.links[x]) & maxAway }
 
 // markLocked marks set x. Its word is shared with sets of other locks.

@@ -2,7 +2,7 @@ package bucket
 
 import "time"
 
-// Remaining is the number of units that fit now, at most Burst.
+// Remaining returns the number of units that fit now, at most Burst.
 func (s *Shape) Remaining(tat, now uint64) uint64 {
 	l := s.Level(tat, now)
 	if l+s.unit > s.most || s.burst == 0 {
@@ -11,9 +11,9 @@ func (s *Shape) Remaining(tat, now uint64) uint64 {
 	return min((s.most-l)/s.unit, s.burst)
 }
 
-// RetryAfter is the time until a request of the given cost fits if nothing
-// else arrives: 0 if it fits now, [Never] if it exceeds the burst. It and the next
-// two are of buckets; for a window see [Shape.Waits], for a log [Table.Log].
+// RetryAfter returns the time until a request of the given cost fits if nothing else
+// arrives: 0 if it fits now, [Never] if it exceeds the burst. Like the next two it is for
+// buckets; for a window see [Shape.Waits], for a log [Table.Log].
 func (s *Shape) RetryAfter(tat, now, cost uint64) time.Duration {
 	if cost > s.limit {
 		return Never
@@ -25,15 +25,15 @@ func (s *Shape) RetryAfter(tat, now, cost uint64) time.Duration {
 	return s.Duration(l - s.most)
 }
 
-// TimeToEmpty is the time until the bucket has leaked out.
+// TimeToEmpty returns the time until the bucket has leaked out.
 func (s *Shape) TimeToEmpty(tat, now uint64) time.Duration {
 	return s.Duration(Level(tat, now))
 }
 
-// Over is RetryAfter and TimeToEmpty of a request that does not fit, for the
-// most frequent kind: ticks are µs, the cost is no more than the burst, and
-// nothing remains. Of other kinds ok is false. A flood is told these, 15 of 53
-// instructions cheaper than by the two.
+// Over returns RetryAfter and TimeToEmpty for the most frequent kind of request that does
+// not fit: ticks are µs, the cost is no more than the burst, and nothing remains. ok is
+// false for other kinds. It is for floods, and takes 15 of 53 instructions less than the
+// two calls.
 func (s *Shape) Over(tat, now, cost uint64) (retry, empty time.Duration, ok bool) {
 	l := Level(tat, now)
 	ok = s.perMicro == 1 && cost <= s.limit && l <= maxMicros && l+s.unit > s.most

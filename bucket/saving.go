@@ -9,17 +9,18 @@ import (
 	"sync/atomic"
 )
 
-// Saving reads what a table holds while requests go on, for [Table.RestoreState]. Each set is
-// read once, under its lock. A bucket that moves into a set that was read is noted, or it could
-// be missed: a move marks its set before it asks how far the reading is, and that is set before
-// marks are read, so either the bucket is noted or its set is seen to be in use. Of one goroutine.
+// Saving reads the buckets of a table while requests continue, for [Table.RestoreState].
+// Each set is read once, under its lock. A bucket that moves into a set that was already
+// read is recorded, or it could be missed. A move marks its set before it checks how far
+// the reading is, and that is set before marks are read. So either the bucket is recorded
+// or its set is seen to be in use. For one goroutine.
 type Saving struct {
 	t     *Table
 	now   uint64
-	next  int           // word of marks
-	left  uint64        // marked sets of the word before that are not read yet
+	next  int           // index of the next word of marks
+	left  uint64        // marked sets of the previous word that are not read yet
 	read  atomic.Uint64 // sets below it were read, or are about to be
-	turn  bool          // of those that were noted
+	turn  bool          // whether it is the turn of recorded buckets
 	noted []noted       // guarded by t.saves.mu
 }
 
@@ -30,7 +31,7 @@ type noted struct {
 	entry []byte
 }
 
-// saves are the savings of a table that go on.
+// saves are the unfinished savings of a table.
 type saves struct {
 	n   atomic.Int32
 	mu  sync.Mutex
@@ -47,7 +48,7 @@ func (t *Table) Save(now uint64) *Saving {
 	return s
 }
 
-// End ends the saving, whole or not. It may be called again.
+// End ends the saving, finished or not. It may be called again.
 func (s *Saving) End() {
 	all := s.t.saves
 	all.mu.Lock()
@@ -61,7 +62,7 @@ func (s *Saving) End() {
 // Append appends the next piece, about 64 KiB, and reports whether there are more.
 func (s *Saving) Append(dst []byte) (state []byte, more bool) {
 	dst = binary.AppendUvarint(dst, s.now)
-	if s.turn = !s.turn; s.turn { // or moves without end would keep it from the sets
+	if s.turn = !s.turn; s.turn { // otherwise endless moves would keep it from the sets
 		if moved := s.takeNoted(); len(moved) > 0 {
 			return appendNoted(dst, moved), true
 		}
@@ -92,7 +93,7 @@ func (s *Saving) anyNoted() bool {
 	return len(s.noted) > 0
 }
 
-// takeNoted returns what was noted since it was called before.
+// takeNoted returns the buckets recorded since the last call.
 func (s *Saving) takeNoted() []noted {
 	s.t.saves.mu.Lock()
 	defer s.t.saves.mu.Unlock()
@@ -101,7 +102,8 @@ func (s *Saving) takeNoted() []noted {
 	return moved
 }
 
-// noteLocked notes the bucket that has moved to place i of set x, where a saving has read that.
+// noteLocked records the bucket that has moved to place i of set x for savings that have
+// read x.
 func (t *Table) noteLocked(x uint64, i int) {
 	if t.saves.n.Load() == 0 {
 		return

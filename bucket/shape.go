@@ -1,7 +1,7 @@
-// Package bucket is the exact tier: the arithmetic of one leaky bucket, or of one
-// counter of a fixed window ([Shape]), and a fixed-size table of buckets ([Table]) that serves as the
-// exact tier of a single node, as the memory of verdicts, and as the fallback
-// when a shared store is away.
+// Package bucket is the exact tier: the arithmetic of one leaky bucket, window or log
+// ([Shape]), and a fixed-size table of buckets ([Table]) that serves as the exact tier of a
+// single node, as the memory of verdicts, and as the fallback when a shared store is
+// unavailable.
 //
 // # The bucket
 //
@@ -24,10 +24,10 @@
 // makes up for it, so that a client which conforms by an ideal clock is never
 // denied by the rounding. Where T is a whole number of µs, grace is 0.
 //
-// The other way round it admits a little more: rounding can also put two
-// requests up to 1 µs further apart. So what a bucket admits conforms, by an
-// ideal clock, to rate r and burst B + r·2 µs ([ClockRounding]), one µs being
-// for the grace and one for the rounding; both are less than that.
+// In the other direction it admits a little more: rounding can also put two requests up to
+// 1 µs further apart. So what a bucket admits conforms, by an ideal clock, to rate r and
+// burst B + r·2 µs ([ClockRounding]), one µs for the grace and one for the rounding; both
+// are less than that.
 package bucket
 
 import (
@@ -61,8 +61,8 @@ const (
 	// maxMicros is the longest time.Duration in µs.
 	maxMicros = math.MaxInt64 / uint64(time.Microsecond)
 
-	// ClockRounding is the time by which a bucket may be larger than B, since
-	// the clock is read in whole µs.
+	// ClockRounding is the time by which a bucket may be larger than B, since the clock is
+	// read in whole µs.
 	ClockRounding = 2 * time.Microsecond
 
 	// DriftShift bounds the drift between two clocks: 2^-10 of the time, about twice
@@ -73,35 +73,34 @@ const (
 	Never = time.Duration(math.MaxInt64)
 )
 
-// ErrInexact tells that a rate has no exact representation within the bounds.
+// ErrInexact means that a rate has no exact representation within the bounds.
 var ErrInexact = errors.New("rate cannot be kept exactly")
 
-// Shape is the rate and size of a bucket with its derived constants, immutable
-// after [NewShape] or [NewWindow]. It is a value; copies are independent. The zero value has
-// rate 0 and admits nothing.
+// Shape is the rate and size of a bucket with its derived constants. It is immutable, and a
+// value; copies are independent. The zero value has rate 0 and admits nothing.
 type Shape struct {
-	perMicro uint64 // num: ticks per µs; 0 of a window
+	perMicro uint64 // num: ticks per µs; 0 for a window
 	unit     uint64 // den: ticks per unit, T
 	limit    uint64 // B·T
 	most     uint64 // B·T + num - 1, grace included
 	burst    uint64 // B
 	part     uint64 // ticks of a cost of 1: unit, or its thousandth; see InThousandths
 	costs    uint64 // the highest cost that ever fits: B in parts
-	mask     uint64 // the bits of a state that are its level: all, or of a window the count
-	period   uint64 // of windows and logs, in µs; 0 of a bucket
+	mask     uint64 // the bits of a state that are its level: all, or for a window the count
+	period   uint64 // of windows and logs, in µs; 0 for a bucket
 
 	stored    uint64    // see StoredUnit; 0: unit
-	algorithm Algorithm // LeakyBucket also where it is TokenBucket
+	algorithm Algorithm // LeakyBucket also for TokenBucket
 	countBits uint8     // of each of the two counts of a sliding window
-	low       uint64    // the bits of ticks within which a sliding window has its steps
-	told      bool      // a table's verdicts on logs are a store's; see WithSlack
-	late      uint64    // ticks by which those may end later
+	low       uint64    // the bits of ticks that hold the steps of a sliding window
+	told      bool      // a table's verdicts on logs are from a store; see WithSlack
+	late      uint64    // ticks by which such a verdict may end later
 }
 
-// NewShape returns the bucket of n units per period and the given burst. It
-// fails on a rate outside 1/d to 10^9/s, on one that is not exact (the error
-// wraps [ErrInexact]), and on a burst that is 0 or takes longer than about
-// 36,000 years to leak. All but the second are a field error of Rate or Burst.
+// NewShape returns the bucket of n units per period and the given burst. It fails on a rate
+// outside 1/d to 10^9/s, on one that is not exact (the error wraps [ErrInexact]), and on a
+// burst that is 0 or takes longer than about 36,000 years to leak. All but the second error
+// are a field error of Rate or Burst.
 func NewShape(n uint64, per time.Duration, burst uint64) (Shape, error) {
 	micros := uint64(per / time.Microsecond)
 	bad := func(name, problem, fix string) (Shape, error) {
@@ -136,13 +135,13 @@ func (s *Shape) Ticks(now time.Duration) uint64 {
 	return uint64(now) / uint64(time.Microsecond) * s.perMicro
 }
 
-// LastTime is the latest time that [Shape.Ticks] may be given: its ticks fit 63
-// bits, which leaves room for levels. It is 292 years up to 1000 ticks per µs,
-// which most rates are far below, and four years at the most.
+// LastTime returns the latest time that may be passed to [Shape.Ticks]: its ticks fit 63
+// bits, which leaves room for levels. It is 292 years up to 1000 ticks per µs, which most
+// rates are far below, and never less than four years.
 //
-// Of a fixed window it is the latest time since 1970 that [Shape.WindowTicks] may be given, as
-// the number of a window has 32 bits: of windows of a second 2106-02-07 06:28:15.999999999 UTC, of
-// those of 2.2 s and more any.
+// For a fixed window it is the latest time since 1970 that may be passed to
+// [Shape.WindowTicks], as the number of a window has 32 bits: for windows of a second
+// 2106-02-07 06:28:15.999999999 UTC, for those of 2.2 s and more any time.
 func (s *Shape) LastTime() time.Duration {
 	if s.algorithm == FixedWindow {
 		if end := s.begin(1 << windowShift); end < math.MaxInt64 {
@@ -157,8 +156,8 @@ func (s *Shape) LastTime() time.Duration {
 	return math.MaxInt64
 }
 
-// Duration converts ticks to time, rounded up to whole µs: whoever waits for
-// it has waited long enough.
+// Duration converts ticks to time, rounded up to whole µs, so that waiting for it is always
+// long enough.
 func (s *Shape) Duration(ticks uint64) time.Duration {
 	us := ticks
 	// Most rates have one tick per µs; a division costs as much as the rest of
@@ -172,8 +171,8 @@ func (s *Shape) Duration(ticks uint64) time.Duration {
 	return time.Duration(us) * time.Microsecond
 }
 
-// Cost is n units, or thousandths of [Shape.InThousandths], in ticks. It saturates above
-// every limit.
+// Cost converts n units, or thousandths with [Shape.InThousandths], to ticks. It saturates
+// above every limit.
 func (s *Shape) Cost(n uint64) uint64 {
 	if n > s.costs {
 		return s.most + 1
@@ -181,27 +180,27 @@ func (s *Shape) Cost(n uint64) uint64 {
 	return n * s.part
 }
 
-// Burst is B.
+// Burst returns B.
 func (s *Shape) Burst() uint64 { return s.burst }
 
-// Unit is T in ticks.
+// Unit returns T in ticks.
 func (s *Shape) Unit() uint64 { return s.unit }
 
-// Limit is B·T in ticks, without the grace.
+// Limit returns B·T in ticks, without the grace.
 func (s *Shape) Limit() uint64 { return s.limit }
 
-// Grace is num - 1 ticks; a request fits up to Limit + Grace.
+// Grace returns num - 1 ticks; a request fits up to Limit + Grace.
 func (s *Shape) Grace() uint64 { return s.most - s.limit }
 
-// PerMicro is num, the ticks that leak per µs.
+// PerMicro returns num, the ticks that leak per µs.
 func (s *Shape) PerMicro() uint64 { return s.perMicro }
 
-// WithSlack returns a bucket of the same rate that holds r·d more, rounded up
-// to whole µs: requests that leave a client evenly may reach the bucket up to
-// d closer together. Windows and logs have no slack: a request counts where, and
-// when, it is judged. But a table's verdict on a log is the store's then, not that of
-// its own times, which clocks that drift apart could make outlast the store's; and who
-// waits for a store that judged up to d after it was asked waits longer.
+// WithSlack returns a bucket of the same rate that holds r·d more, rounded up to whole µs:
+// requests that leave a client evenly may reach the bucket up to d closer together. Windows
+// and logs have no slack: a request counts where, and when, it is judged. But a table's
+// verdict on a log is then the store's, and not from the log's own times: if clocks drift
+// apart, those could outlast the store's. And the wait for a log is longer by the time d
+// that a store may take to judge.
 func (s Shape) WithSlack(d time.Duration) Shape {
 	switch {
 	case s.Logged() && d > 0:
@@ -222,15 +221,15 @@ func (s Shape) WithSlack(d time.Duration) Shape {
 	return s
 }
 
-// Portable reports whether a store that computes with float64 keeps this
-// bucket exactly; see [MaxPortable] and [MaxPortableLog].
+// Portable reports whether a store that computes with float64 keeps this bucket exactly;
+// see [MaxPortable] and [MaxPortableLog].
 func (s *Shape) Portable() bool {
 	return s.most <= MaxPortable && (!s.Logged() || s.burst <= MaxPortableLog)
 }
 
-// MaxDrain is the time in which all that any table knows of a client leaks. The
-// most it can know is twice what fits: a full bucket, and as much again that a
-// store which has forgotten granted to requests that were waiting.
+// MaxDrain returns the time in which everything leaks that any table knows about a client.
+// The most it can know is twice what fits: a full bucket, and as much again that a store
+// which has forgotten it granted to waiting requests.
 //
 // A window ends by the wall clock, which may be slowed down.
 func (s *Shape) MaxDrain() time.Duration {
@@ -243,8 +242,8 @@ func (s *Shape) MaxDrain() time.Duration {
 	return time.Duration(2*(s.most/s.perMicro)+2) * time.Microsecond
 }
 
-// Level is the content of a bucket in ticks, or of a window in units. Of a log, whose
-// state says no more, it is the limit where not one unit fits, else 0.
+// Level returns the content of a bucket in ticks, or of a window in units. The state of a
+// log says less: Level returns the limit if no unit fits, else 0.
 func (s *Shape) Level(tat, now uint64) uint64 {
 	switch {
 	case s.algorithm == SlidingWindow:
@@ -257,7 +256,7 @@ func (s *Shape) Level(tat, now uint64) uint64 {
 	return s.limit
 }
 
-// level is Level of a bucket or a fixed window. It is inlined.
+// level is Level for a bucket or a fixed window. It is inlined.
 func (s *Shape) level(tat, now uint64) uint64 {
 	if tat <= now {
 		return 0
@@ -265,11 +264,11 @@ func (s *Shape) level(tat, now uint64) uint64 {
 	return (tat - now) & s.mask
 }
 
-// Live reports whether a state that is not of a log says more than that of a client
-// which never was.
+// Live reports whether a state, not of a log, says more than that of a client that was
+// never seen.
 func (s *Shape) Live(tat, now uint64) bool { return tat > now|s.low }
 
-// Level is that of a bucket, of which no shape need be known.
+// Level returns the level of a bucket of any shape.
 func Level(tat, now uint64) uint64 {
 	if tat <= now {
 		return 0
@@ -282,20 +281,20 @@ func (s *Shape) Fits(tat, now, cost uint64) bool {
 	return s.Level(tat, now)+cost <= s.most
 }
 
-// Exceeds is !Fits of a bucket, spared the mask that windows need.
+// Exceeds is !Fits for a bucket, without the mask that windows need.
 func (s *Shape) Exceeds(tat, now, cost uint64) bool {
 	return Level(tat, now)+cost > s.most
 }
 
-// Sub is the function Sub for this shape. What was counted in a
-// window that is over gives nothing back.
+// Sub is the function Sub for this shape. Units counted in a window that is over are not
+// given back.
 func (s *Shape) Sub(tat, now, cost uint64) uint64 {
 	switch {
 	case s.algorithm == SlidingWindow:
 		return s.slidingSub(tat, now, cost)
 	case s.Logged():
 		if cost > 0 {
-			return 0 // nobody knows how many units fit now
+			return 0 // it is not known how many units fit now
 		}
 		return tat
 	case s.Level(tat, now) <= cost:
@@ -308,9 +307,9 @@ func (s *Shape) Sub(tat, now, cost uint64) uint64 {
 // not.
 func Add(tat, now, cost uint64) uint64 { return max(tat, now) + cost }
 
-// Sub returns the TAT after a request of the given cost is given back. A
-// bucket never drops below empty, and one that has drained stays as it is: now
-// may be ahead of the clock that charged it.
+// Sub returns the TAT after a request of the given cost is given back. A bucket never drops
+// below empty, and one that has drained stays as it is: now may be ahead of the clock that
+// charged it.
 func Sub(tat, now, cost uint64) uint64 {
 	if Level(tat, now) <= cost {
 		return min(tat, now)

@@ -7,16 +7,16 @@ import (
 	"github.com/fastlimit/fastlimit/internal/frames"
 )
 
-// # What is written of a table
+// # The saved form of a table
 //
-// Buckets that have not drained, in pieces of which each can be read by itself:
+// It has the buckets that have not drained, in pieces that can be read independently:
 //
 //	piece = now bucket…                          now in ticks: what others are relative to
 //	bucket = place (8 bytes of) ID TAT-now       of logs: word n, first - now, later - the one before…
 //	place = sets since the last bucket <<3 | way<<1 | guest
 //
-// Each bucket keeps its place, so that a table of the same size holds all of them again; one that
-// moved meanwhile may find it taken.
+// Each bucket keeps its place, so that a table of the same size can hold all of them. One
+// that moved meanwhile may find its place taken.
 
 const (
 	// statePiece is where a piece ends; one log may make it longer.
@@ -27,8 +27,8 @@ const (
 )
 
 // RestoreState reads a piece of a [Saving] of a table of the same shape and size, whose
-// time goes on. Nobody may use the table yet. A bucket that is there twice is once again,
-// as full as the fuller of both.
+// time continues. The table must not be in use yet. A bucket that occurs twice is restored
+// once, as full as the fuller of both.
 func (t *Table) RestoreState(piece []byte) error {
 	u := frames.Unpack(piece)
 	now, x := u.Uvarint(), uint64(0)
@@ -80,8 +80,8 @@ func (t *Table) restore(u *frames.Unpacker, x uint64, i int, id, now uint64, gue
 	}
 }
 
-// roomInState returns a place for a bucket whose own is taken: a free one, or that of the lowest,
-// which is given up.
+// roomInState returns a place for a bucket whose own is taken: a free one, or that of the
+// lowest, which is evicted.
 func (t *Table) roomInState(home, other, now uint64) (at uint64, i int) {
 	for _, x := range [2]uint64{home, other} {
 		for j := range t.sets[x] {

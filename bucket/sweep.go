@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// Sweep clears the marks of sets whose buckets have all drained at now, over
-// part of the sets: the part'th of parts. Without it lookups work the same but
-// slower, the more sets were ever used.
+// Sweep clears the marks of sets whose buckets have all drained at now, over part of the
+// sets: the part'th of parts. Without it lookups still work, but get slower the more sets
+// were ever used.
 func (t *Table) Sweep(now uint64, part, parts int) {
 	lo, hi := len(t.marks)*part/parts, len(t.marks)*(part+1)/parts
 	for i := lo; i < hi; i++ {
@@ -21,9 +21,9 @@ func (t *Table) Sweep(now uint64, part, parts int) {
 // markOfEach has the lower bit of each set of a word of marks.
 const markOfEach = 0x5555555555555555
 
-// sweepSet frees the drained guests of set x, which so no longer count at their
-// homes, and clears the marks that say nothing any more. A home that is swept
-// before the set where its last bucket was keeps its marks until the next time.
+// sweepSet frees the drained guests of set x, which then no longer count at their homes,
+// and clears marks that no longer apply. A home that is swept before the set where its last
+// bucket was keeps its marks until the next time.
 func (t *Table) sweepSet(x, now uint64) {
 	mu := t.lock(x)
 	mu.Lock()

@@ -14,26 +14,25 @@ import (
 const (
 	ways = 4 // entries in a set: 16 bytes each, one cache line
 
-	// stripes of the write lock. Writers of one hot bucket share a stripe in
-	// any case; for the rest 1024 make a meeting rare.
+	// stripes is the number of write locks. Writers of one hot bucket share a stripe in any
+	// case; for others 1024 make sharing rare.
 	stripes = 1024
 
-	// A table asked to hold 4·n buckets has n·9/8 sets, so that it is at most
-	// 8/9 full, where a search of searchSets sets finds room (TestCapacity).
-	// With searches without end two candidate sets of four could be 0.98 full.
+	// A table for 4·n buckets has n·9/8 sets, so that it is at most 8/9 full, where a
+	// search of searchSets sets finds room (TestCapacity). With unlimited searches two
+	// candidate sets of four could be 0.98 full.
 	spareNum, spareDen = 9, 8
 
-	// setBytes is [Shape.SetBytes] of all shapes but logs.
+	// setBytes is [Shape.SetBytes] for all shapes except logs.
 	setBytes = 77
 
 	// maxSets keeps the arithmetic of places within 64 bits.
 	maxSets = 1 << 31
 )
 
-// An entry is two words, read without a lock: tag is ID xor TAT, so that a
-// torn pair of old and new matches no ID (but for a chance of 2^-64) and
-// counts as absent, which costs one exact check. An entry with TAT 0 is free,
-// whatever its tag.
+// An entry is two words, read without a lock: tag is ID xor TAT, so that a torn pair of old
+// and new matches no ID (except with a chance of 2^-64) and counts as absent, which costs
+// one exact check. An entry with TAT 0 is free, whatever its tag.
 type entry struct {
 	tag, tat uint64
 }
@@ -49,12 +48,11 @@ type stripe struct {
 	_ [64 - unsafe.Sizeof(sync.Mutex{})%64]byte
 }
 
-// Table is a fixed-size table of buckets of one [Shape], addressed by digest.
-// It is safe for concurrent use: reads take no lock and write nothing, so a
-// client that is over its limit is turned away at the cost of one cache line
-// that all cores share; writes lock one of 1024 stripes for a few
-// instructions, or two. A copy shares the buckets with the original. The zero
-// value is not usable: call [Table.Init].
+// Table is a fixed-size table of buckets of one [Shape], addressed by digest. It is safe
+// for concurrent use. Reads take no lock and write nothing, so a client that is over its
+// limit is denied at the cost of one cache line that all cores share. Writes lock one of
+// 1024 stripes, or two, for a few instructions. A copy shares the buckets with the
+// original. The zero value is not usable: call [Table.Init].
 //
 // # Where a bucket is
 //
@@ -73,11 +71,10 @@ type stripe struct {
 //
 // # When the table is full
 //
-// A table holds Buckets() undrained buckets. When there is no room for another,
-// the one with the lowest level in its two sets is given up, and that client
-// starts again from an empty bucket. [Table.Evictions] counts the buckets and
-// [Table.Forgiven] the units in them: what all clients together are admitted
-// beyond their limits is no more than that.
+// A table holds Buckets() undrained buckets. When there is no room for another, the bucket
+// with the lowest level in its two sets is evicted, and that client starts again with an
+// empty bucket. [Table.Evictions] counts the buckets and [Table.Forgiven] the units in
+// them: all clients together are admitted no more than that beyond their limits.
 //
 // Buckets are keyed by 64-bit IDs; two clients share one only if their IDs
 // agree and their candidate sets do.
@@ -92,35 +89,34 @@ type Table struct {
 	locks *[stripes]stripe
 	shape Shape
 
-	// links says of each set how many buckets whose home it is live elsewhere
-	// (the lower 28 bits) and which of its entries are guests, that is live
-	// here and not at home (the upper 4). The count rises under the lock of
-	// the home and falls under that of the set where the bucket was; the guest
-	// bits change under the lock of their set.
+	// links has for each set how many buckets whose home it is are elsewhere (the lower 28
+	// bits) and which of its entries are guests, that is, here and not at home (the upper
+	// 4). The count rises under the lock of the home and falls under that of the set where
+	// the bucket was; the guest bits change under the lock of their set.
 	links []uint32
-	size  int // sets that were asked for
+	size  int // sets that were requested
 
 	lost  *lost
 	saves *saves
 	chain *chain.Node[Table, follower] // of the tables that follow this one
 	core  *Table                       // the first copy; alive as long as any
-	logs  *logs                        // of a shape that is Logged, else nil
+	logs  *logs                        // for a shape that is Logged, else nil
 
-	// plain: what Take does by itself is right, because the shape is a bucket or a
+	// plain says that the fast path of Take suffices, because the shape is a bucket or a
 	// fixed window.
 	plain bool
 }
 
-// lost counts what the table had to give up.
+// lost counts evictions.
 type lost struct {
 	evictions atomic.Uint64 // undrained buckets
 	forgiven  atomic.Uint64 // units in them
 }
 
-// What a lookup must know of a set before it reads it.
+// The marks of a set, which a lookup reads before the set.
 const (
 	inUse   = 1 << iota // the set may hold an undrained bucket
-	spilled             // buckets whose home it is may live elsewhere
+	spilled             // buckets whose home it is may be elsewhere
 )
 
 const (
@@ -136,8 +132,8 @@ func (t *Table) Init(shape Shape, n int) error {
 	return t.init(shape, n, new([stripes]stripe), new(lost))
 }
 
-// InitBeside is Init of a small table beside a large one, with which it shares the
-// locks and the counts of what was given up.
+// InitBeside is Init for a small table that shares the locks and the counts of evictions
+// with a large one.
 func (t *Table) InitBeside(large *Table, shape Shape, n int) error {
 	return t.init(shape, n, large.locks, large.lost)
 }
@@ -163,15 +159,15 @@ func (t *Table) init(shape Shape, n int, locks *[stripes]stripe, lost *lost) err
 	return nil
 }
 
-// liveAt reports whether the bucket at place i of set x, whose TAT that is, has not
+// liveAt reports whether the bucket at place i of set x, which has that TAT, has not
 // drained.
 func (t *Table) liveAt(x uint64, i int, tat, now uint64) bool {
 	return t.shape.Live(tat, now) || t.logs != nil && t.logs.live(x, i, tat, now)
 }
 
-// Share returns a table of the same buckets for another limit of the same period:
-// a window's state holds no limit. Each client must count by one of the limits
-// only. It fails if the shapes are not of windows of one kind and period.
+// Share returns a table over the same buckets for another limit of the same period: a
+// window's state holds no limit. Each client must count by only one of the limits. Share
+// fails unless the shapes are windows of one kind and period.
 func (t *Table) Share(shape Shape) (Table, error) {
 	if !shape.Windowed() || shape.period != t.shape.period || shape.algorithm != t.shape.algorithm {
 		return Table{}, fmt.Errorf("fastlimit/bucket: a table of windows of %v cannot be shared by one of %v: want one period", t.shape.Period(), shape.Period())
@@ -181,16 +177,15 @@ func (t *Table) Share(shape Shape) (Table, error) {
 	return other, nil
 }
 
-// Buckets is the number of undrained buckets that the table holds without
-// giving any up.
+// Buckets returns the number of undrained buckets that the table holds without evictions.
 func (t *Table) Buckets() int { return t.size * ways }
 
-// Evictions counts buckets that were given up before they had drained.
+// Evictions returns the number of buckets that were evicted before they had drained.
 func (t *Table) Evictions() uint64 { return t.lost.evictions.Load() }
 
-// Forgiven is the number of units in buckets that were given up before they
-// had drained, each bucket's rounded up. All clients together are admitted no
-// more than that beyond what they would have been.
+// Forgiven returns the number of units in buckets that were evicted before they had
+// drained, each bucket's rounded up. All clients together are admitted no more than that
+// beyond what they would have been.
 func (t *Table) Forgiven() uint64 { return t.lost.forgiven.Load() }
 
 // Lookup returns the TAT of d, or 0, the TAT of an empty bucket, if the table
@@ -218,17 +213,16 @@ func (t *Table) LookupLocked(d sketch.Digest) (tat uint64) {
 	return tat
 }
 
-// LookupSet returns the home of d and its marks. Without marks, as most are, d
-// has no undrained bucket. LookupSet, ProbeFirst and ProbeRest are Lookup in
-// parts, of which the first two are inlined: a call of Lookup is a tenth of a
-// denial.
+// LookupSet returns the home of d and its marks. Without marks, which is most common, d has
+// no undrained bucket. LookupSet, ProbeFirst and ProbeRest are Lookup in parts, of which
+// the first two are inlined: a call of Lookup is a tenth of a denial.
 func (t *Table) LookupSet(d sketch.Digest) (x, marks uint64) {
 	x = t.index(d)
 	return x, atomic.LoadUint64(&t.marks[x/marksWord]) >> (x * markBits & 63) & (inUse | spilled)
 }
 
-// ProbeFirst returns the TAT of d if it is in the first entry of set x, where
-// most are that have one, or 0.
+// ProbeFirst returns the TAT of d if it is in the first entry of set x, where most buckets
+// are, or 0.
 func (t *Table) ProbeFirst(x uint64, d sketch.Digest) uint64 {
 	return t.sets[x][0].of(d.ID)
 }
@@ -236,7 +230,7 @@ func (t *Table) ProbeFirst(x uint64, d sketch.Digest) uint64 {
 // ProbeRest returns the TAT of d from the other entries of set x, or from its
 // other set, or 0.
 func (t *Table) ProbeRest(x, marks uint64, d sketch.Digest) uint64 {
-	// Unrolled: constant places need no check of bounds.
+	// Unrolled: constant indexes need no bounds checks.
 	s := &t.sets[x]
 	if tat := s[1].of(d.ID); tat != 0 {
 		return tat
@@ -256,9 +250,9 @@ func (t *Table) ProbeRest(x, marks uint64, d sketch.Digest) uint64 {
 	return 0
 }
 
-// Live is the number of buckets that have not drained by Buckets(), estimated
-// over up to sample sets spread evenly. It is above 1 where the table holds
-// more than it must.
+// Live returns the number of buckets that have not drained divided by Buckets(), estimated
+// over up to sample sets spread evenly. It is above 1 if the table holds more than it
+// guarantees.
 func (t *Table) Live(now uint64, sample int) float64 {
 	sample = max(1, min(sample, len(t.sets)))
 	step := len(t.sets) / sample
@@ -274,16 +268,15 @@ func (t *Table) Live(now uint64, sample int) float64 {
 	return float64(live) * float64(len(t.sets)) / (float64(sample) * float64(t.Buckets()))
 }
 
-// index is the home of d: fastrange over the middle of Pos.
+// index returns the home of d: fastrange over the middle of Pos.
 func (t *Table) index(d sketch.Digest) uint64 {
 	return (d.Pos >> 8 & math.MaxUint32) * uint64(len(t.sets)) >> 32
 }
 
-// other is the other candidate set of the bucket with that ID in set x. It is
-// its own inverse, so that whoever finds a bucket can move it without knowing
-// which of the two is its home: x + other(x) = h modulo the number of sets,
-// h being drawn from the ID. Of an even h two sets would be their own others:
-// they are each other's.
+// other returns the other candidate set of the bucket with that ID in set x. It is its own
+// inverse, so that a bucket can be moved without knowing which of the two is its home: x +
+// other(x) = h modulo the number of sets, where h is drawn from the ID. For an even h two
+// sets would be their own others: they become each other's.
 func (t *Table) other(x, id uint64) uint64 {
 	n := uint64(len(t.sets))
 	y := (id*idMix>>32)*n>>32 + n - x
@@ -298,8 +291,8 @@ func (t *Table) other(x, id uint64) uint64 {
 	return y
 }
 
-// idMix spreads the ID over the bits that other takes: of an address, Pos is
-// the ID too. The golden ratio.
+// idMix spreads the ID over the bits that other uses: for an address, Pos is the ID too.
+// The golden ratio.
 const idMix = 0x9e3779b97f4a7c15
 
 // of returns the TAT if the entry is that of id, or 0.
@@ -311,8 +304,8 @@ func (e *entry) of(id uint64) uint64 {
 	return tat
 }
 
-// store writes the entry under its lock. Readers that meet it half written
-// see an ID that nobody has.
+// store writes the entry under its lock. Readers that find it half written see an ID that
+// no client has.
 func (e *entry) store(id, tat uint64) {
 	atomic.StoreUint64(&e.tat, tat)
 	atomic.StoreUint64(&e.tag, id^tat)

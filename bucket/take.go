@@ -7,12 +7,12 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// maxTries bounds how often a take makes room in a table that has some, only
-// to find that another was faster.
+// maxTries bounds how often a take makes room in a table that has some, only to find it
+// taken.
 const maxTries = 16
 
-// Take charges cost to d if it fits. It returns the TAT afterwards and
-// whether it fitted; a request that does not fit changes nothing.
+// Take charges cost to d if it fits. It returns the TAT afterwards and whether it fit; a
+// request that does not fit changes nothing.
 func (t *Table) Take(d sketch.Digest, now, cost uint64) (tat uint64, ok bool) {
 	if !t.plain {
 		return t.charge(d, charge{now: now, cost: cost})
@@ -20,9 +20,8 @@ func (t *Table) Take(d sketch.Digest, now, cost uint64) (tat uint64, ok bool) {
 	x := t.index(d)
 	mu := t.lock(x)
 	mu.Lock()
-	// Most takes are of a bucket at home, or of a new one that finds room there
-	// and has none elsewhere. They go no further: BenchmarkTake, a third of the
-	// time.
+	// Most takes are of a bucket at home, or of a new one that finds room there and has
+	// none elsewhere. They end here: BenchmarkTake, a third of the time.
 	i := t.findLocked(x, d.ID)
 	if i >= 0 {
 		e := &t.sets[x][i]
@@ -63,10 +62,10 @@ func (t *Table) Take(d sketch.Digest, now, cost uint64) (tat uint64, ok bool) {
 	return t.charge(d, charge{now: now, cost: cost})
 }
 
-// Settle charges cost, which a shared store has admitted, to d whether it fits
-// or not, and makes the bucket at least as full as tat says, which the store
-// knew afterwards: by maximum, never by sum. A store that has forgotten some
-// thus does not make this table forget as well. It returns the TAT afterwards.
+// Settle charges cost, which a shared store has admitted, to d whether it fits or not. It
+// also makes the bucket at least as full as tat, which the store reported afterwards: by
+// maximum, never by sum. So a store that has forgotten some charges does not make this
+// table forget them as well. Settle returns the TAT afterwards.
 func (t *Table) Settle(d sketch.Digest, now, cost, tat uint64) uint64 {
 	if cost == 0 && !t.shape.Live(tat, now) {
 		return t.Lookup(d)
@@ -75,22 +74,22 @@ func (t *Table) Settle(d sketch.Digest, now, cost, tat uint64) uint64 {
 	return tat
 }
 
-// TakeCounted is Take for a request that counts even if it does not fit: then nothing
-// more fits a fixed window. It is judged and counted in one step, so it counts in the
-// window in which it was judged, whatever others charge meanwhile. It is for shapes that
-// are Windowed.
+// TakeCounted is Take for a request that counts even if it does not fit: then nothing more
+// fits a fixed window. It is judged and counted in one step, so it counts in the window in
+// which it was judged, whatever other charges arrive meanwhile. It is for shapes that are
+// Windowed.
 func (t *Table) TakeCounted(d sketch.Digest, now, cost uint64) (tat uint64, ok bool) {
 	return t.charge(d, charge{now: now, cost: cost, counted: true})
 }
 
-// charge is what a bucket is charged with.
+// charge is a charge of a bucket.
 type charge struct {
 	now, cost uint64
-	least     uint64 // the TAT that the bucket has afterwards at least
+	least     uint64 // the minimum TAT of the bucket afterwards
 	must      bool   // charged even if it does not fit
 	counted   bool   // filled up if it does not fit
 	denied    bool   // it did not fit, and was counted
-	times     *times // of a log, to be taken over; see Table.TakeOver
+	times     *times // of a log that is taken over; see Table.TakeOver
 }
 
 // to returns the TAT of a bucket after the charge.
@@ -119,7 +118,7 @@ func (t *Table) charge(d sketch.Digest, c charge) (tat uint64, ok bool) {
 	for tries, both := 0, false; ; {
 		t.hold(&h, d, both)
 		if h.i >= 0 && h.at != h.x && !t.liveAt(h.at, h.i, t.sets[h.at][h.i].tat, c.now) {
-			t.freeLocked(h.at, h.i) // drained: it may come home
+			t.freeLocked(h.at, h.i) // drained: it may move home
 			h.i = -1
 		}
 		if h.i >= 0 {
@@ -203,24 +202,24 @@ func (t *Table) Reset(d sketch.Digest) {
 	}
 }
 
-// held is a bucket whose locks are held: that of its home, and with both that
-// of its other set. It stays where it is, or absent, until release.
+// held is a bucket whose locks are held: that of its home and, if both is set, that of its
+// other set. It stays where it is, or absent, until release.
 type held struct {
 	x, y uint64 // home and other set
-	at   uint64 // where it is, and
-	i    int    // at which place, or -1
+	at   uint64 // the set where it is, and
+	i    int    // its place there, or -1
 	both bool
 }
 
-// hold locks what it takes to say where the bucket of d is, and both sets if
-// asked to.
+// hold locks what is needed to determine where the bucket of d is, and both sets if both is
+// set.
 func (t *Table) hold(h *held, d sketch.Digest, both bool) {
 	h.x = t.index(d)
 	h.at = h.x
 	if !both {
 		t.lock(h.x).Lock()
-		// Without a bucket elsewhere, which only this lock lets leave home,
-		// d's is here or nowhere.
+		// Unless a bucket is elsewhere, which cannot change while this lock is held, the
+		// bucket of d is here or nowhere.
 		if h.i = t.findLocked(h.x, d.ID); h.i >= 0 || t.awayOf(h.x) == 0 {
 			h.both = false
 			return
@@ -244,7 +243,7 @@ func (t *Table) release(h *held) {
 	}
 }
 
-// roomLocked returns a free place in what is held, at home if there is one, or
+// roomLocked returns a free place in the sets that are held, at home if there is one, or
 // -1.
 func (t *Table) roomLocked(h *held, now uint64) (at uint64, i int) {
 	if i = t.drainedLocked(h.x, now); i >= 0 || !h.both || t.awayOf(h.x) == maxAway {
@@ -269,7 +268,7 @@ func (t *Table) lowestLocked(h *held, now uint64) (at uint64, i int) {
 	return at, i
 }
 
-// levelLocked is the level of the bucket at place i of set x.
+// levelLocked returns the level of the bucket at place i of set x.
 func (t *Table) levelLocked(x uint64, i int, now uint64) uint64 {
 	if t.logs != nil {
 		return uint64(t.logs.at(x, i).live(now))
@@ -277,7 +276,7 @@ func (t *Table) levelLocked(x uint64, i int, now uint64) uint64 {
 	return t.shape.Level(t.sets[x][i].tat, now)
 }
 
-// evictLocked counts the bucket that is given up.
+// evictLocked counts an eviction.
 func (t *Table) evictLocked(at uint64, i int, now uint64) {
 	if level := t.levelLocked(at, i, now); level > 0 {
 		t.lost.evictions.Add(1)
@@ -300,7 +299,7 @@ func (t *Table) findLocked(x, id uint64) int {
 // has drained, or -1.
 func (t *Table) drainedLocked(x, now uint64) int {
 	s, logs := &t.sets[x], t.logs
-	for i := range s { // liveAt, written out
+	for i := range s { // liveAt, inlined by hand
 		if s[i].tat <= now|t.shape.low && (logs == nil || !logs.live(x, i, s[i].tat, now)) {
 			return i
 		}

@@ -7,16 +7,16 @@ import (
 	"github.com/fastlimit/fastlimit/internal/field"
 )
 
-// thousandths is in how many parts a unit can be charged.
+// thousandths is the number of parts of a unit that can be charged.
 const thousandths = 1000
 
 // InThousandths returns the same bucket for costs in thousandths of a unit: the n of
-// [Shape.Cost] is so many of them. All else stays in units, T, B and what remains among
-// them. Ticks are as much finer as it takes for a thousandth of T to be a whole number of
-// them, so nothing is rounded here either. Stores scale by T, so that they keep the units
-// of a state that was written with or without thousandths.
+// [Shape.Cost] is in thousandths. Everything else stays in units, including T, B and what
+// remains. Ticks are fine enough for a thousandth of T to be a whole number of them, so
+// nothing is rounded here either. Stores scale by T, so they keep the units of a state that
+// was written with or without thousandths.
 //
-// It fails where ticks would be too fine: with a field error of Burst, or one that wraps
+// It fails if ticks would be too fine: with a field error of Burst, or one that wraps
 // [ErrInexact] for a rate that is too high or has too many digits. It is for buckets.
 func (s Shape) InThousandths() (Shape, error) {
 	k := thousandths / gcd(s.unit, thousandths)
@@ -36,7 +36,7 @@ func (s Shape) InThousandths() (Shape, error) {
 	return s, nil
 }
 
-// CostScale is what a unit costs: 1, or 1000 of a bucket in thousandths.
+// CostScale returns the cost of a unit: 1, or 1000 for a bucket in thousandths.
 func (s *Shape) CostScale() uint64 {
 	if s.part == s.unit {
 		return 1
@@ -44,13 +44,13 @@ func (s *Shape) CostScale() uint64 {
 	return thousandths
 }
 
-// MaxCost is the highest cost that ever fits: B times the scale.
+// MaxCost returns the highest cost that ever fits: B times the scale.
 func (s *Shape) MaxCost() uint64 { return s.costs }
 
-// Part is a cost of 1 in ticks.
+// Part returns a cost of 1 in ticks.
 func (s *Shape) Part() uint64 { return s.part }
 
-// RemainingCost is the highest cost that fits now.
+// RemainingCost returns the highest cost that fits now.
 func (s *Shape) RemainingCost(tat, now uint64) uint64 {
 	if s.part == s.unit {
 		return s.Remaining(tat, now)

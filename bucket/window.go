@@ -10,24 +10,24 @@ import (
 
 // # Fixed windows
 //
-// A fixed window is n units per period, counted from zero in each period. Periods
-// are aligned to Unix time. All of a bucket's arithmetic stays, with other ticks:
+// A fixed window is n units per period, counted from zero in each period. Periods are
+// aligned to Unix time. The arithmetic is that of a bucket, with other ticks:
 //
 //	state = window<<32 | count           window = Unix time / period
 //	ticks = window<<32                   a unit is one tick, the limit is n
 //	level = count if state >= ticks, else 0
 //
-// So a state of a later window compares greater, a count is drained once its
-// window is over (state < ticks), states merge by maximum, and "max(state, ticks) +
-// cost" counts in the window that is current. A state of a window after that of
-// ticks is one that a later reading of the clock made: the request is then counted
-// there, as if it had been read later, and Level is the count of that window.
+// So a state of a later window compares greater, a count is drained once its window is over
+// (state < ticks), states merge by maximum, and "max(state, ticks) + cost" counts in the
+// current window. A state of a window after that of ticks was made by a later reading of
+// the clock: the request is then counted there, as if it had been read later, and Level is
+// the count of that window.
 //
 // The limit is not in the state: limits of one period can share a table; see
 // [Table.Share].
 //
-// What is not in the ticks is the time within the window. Whoever says how long a
-// client has to wait asks [Shape.Waits].
+// The ticks do not include the time within the window. Use [Shape.Waits] to find out how
+// long a client has to wait.
 
 const (
 	windowShift = 32
@@ -66,15 +66,15 @@ func NewWindow(n uint64, per time.Duration) (Shape, error) {
 // sliding, which begin by the wall clock. Their ticks are those of WindowTicks.
 func (s *Shape) Windowed() bool { return s.algorithm == FixedWindow || s.algorithm == SlidingWindow }
 
-// Logged reports whether the time of each unit is kept. Ticks are µs then.
+// Logged reports whether the time of each unit is kept. Ticks are then µs.
 func (s *Shape) Logged() bool { return s.algorithm == SlidingLog }
 
-// Period is how long a window lasts, or how long a log counts a unit; 0 of a bucket.
+// Period returns how long a window lasts, or how long a log counts a unit; 0 for a bucket.
 func (s *Shape) Period() time.Duration { return time.Duration(s.period) * time.Microsecond }
 
-// WindowTicks converts a time since 1970 to the ticks of a shape that is Windowed:
-// those of the begin of its window, and of a sliding one the steps since. A time
-// before 1970 counts as 1970.
+// WindowTicks converts a time since 1970 to the ticks of a shape that is Windowed: those of
+// the start of its window, plus the steps since then for a sliding one. A time before 1970
+// counts as 1970.
 func (s *Shape) WindowTicks(unix time.Duration) uint64 {
 	us := uint64(max(unix, 0)) / uint64(time.Microsecond)
 	if s.algorithm == SlidingWindow {
@@ -84,7 +84,7 @@ func (s *Shape) WindowTicks(unix time.Duration) uint64 {
 	return us / s.period << windowShift
 }
 
-// Window is the number of the window that ticks of a shape which is Windowed are in.
+// Window returns the number of the window of these ticks, for a shape that is Windowed.
 func (s *Shape) Window(ticks uint64) uint64 {
 	if s.algorithm == SlidingWindow {
 		return ticks >> (2 * s.countBits)
@@ -92,7 +92,7 @@ func (s *Shape) Window(ticks uint64) uint64 {
 	return ticks >> windowShift
 }
 
-// WindowOf is the number of the window that a state of such a shape is of.
+// WindowOf returns the number of the window of a state, for a shape that is Windowed.
 func (s *Shape) WindowOf(state uint64) uint64 {
 	window := s.Window(state)
 	if s.algorithm == SlidingWindow {
@@ -101,10 +101,10 @@ func (s *Shape) WindowOf(state uint64) uint64 {
 	return window
 }
 
-// Waits tells how long after the time since 1970 a request of the given cost, which is
-// no more than the limit, fits if nothing else arrives, and when nothing of the state
-// counts any more. now is the ticks of that time. It is for shapes that are Windowed.
-// What a later reading counted is counted in its window.
+// Waits returns how long after the time since 1970 a request of the given cost, which is no
+// more than the limit, fits if nothing else arrives, and when none of the state counts any
+// more. now is that time in ticks. It is for shapes that are Windowed. Units counted by a
+// later reading count in the window of that reading.
 func (s *Shape) Waits(state, now uint64, unix time.Duration, cost uint64) (retry, empty time.Duration) {
 	if s.algorithm == SlidingWindow {
 		return s.slidingWaits(state, now, unix, cost)
@@ -119,7 +119,7 @@ func (s *Shape) Waits(state, now uint64, unix time.Duration, cost uint64) (retry
 	return retry, empty
 }
 
-// begin is when a window begins, as the time since 1970.
+// begin returns when a window begins, as the time since 1970.
 func (s *Shape) begin(window uint64) time.Duration {
 	if window > math.MaxInt64/uint64(s.Period()) {
 		return math.MaxInt64
@@ -127,9 +127,9 @@ func (s *Shape) begin(window uint64) time.Duration {
 	return time.Duration(window) * s.Period()
 }
 
-// SketchTicks are those of the sketch in front of windows and logs, which counts units in
-// aligned periods: of the wall time for windows, of the limiter's for a log. ticks are
-// the shape's.
+// SketchTicks returns the ticks of the sketch before windows and logs, which counts units
+// in aligned periods: of the wall time for windows, of the limiter's time for a log. ticks
+// are those of the shape.
 func (s *Shape) SketchTicks(ticks uint64) uint64 {
 	switch s.algorithm {
 	case SlidingWindow:
@@ -140,8 +140,7 @@ func (s *Shape) SketchTicks(ticks uint64) uint64 {
 	return ticks
 }
 
-// Full reports whether a request that is denied changes nothing of a state, although it
-// is to count.
+// Full reports whether a denied request that is to count would leave a state unchanged.
 func (s *Shape) Full(state, now uint64) bool {
 	if s.algorithm == SlidingWindow {
 		_, _, current, _ := s.slide(state, now)
@@ -150,8 +149,8 @@ func (s *Shape) Full(state, now uint64) bool {
 	return s.Level(state, now) >= s.limit
 }
 
-// settle is Add for what a store has admitted in the window of now: nothing of it
-// counts in a later fixed one. A count stays within its bits of the word.
+// settle is Add for units that a store has admitted in the window of now. They do not count
+// in a later fixed window. A count stays within its bits of the word.
 func (s *Shape) settle(state, now, cost uint64) uint64 {
 	if s.algorithm == SlidingWindow {
 		return s.slidingSettle(state, now, cost)
@@ -171,8 +170,8 @@ func (s *Shape) add(state, now, cost uint64) uint64 {
 	return Add(state, now, cost)
 }
 
-// Told is the state that a reply of a store's at now tells of; see [Reply]. Of a log it
-// is only until when not one unit fits.
+// Told returns the state that a store's reply at now reports; see [Reply]. For a log it is
+// only the time until which no unit fits.
 func (s *Shape) Told(now, level uint64) uint64 {
 	switch s.algorithm {
 	case SlidingWindow:
@@ -191,8 +190,8 @@ func (s *Shape) Told(now, level uint64) uint64 {
 	return now + level
 }
 
-// Join is the least state that is at least as full as both, each of which knows some of
-// what was admitted.
+// Join returns the least state that is at least as full as both, each of which knows some
+// of the admitted requests.
 func (s *Shape) Join(a, b uint64) uint64 {
 	if s.algorithm == SlidingWindow {
 		return s.slidingJoin(a, b)
@@ -200,9 +199,8 @@ func (s *Shape) Join(a, b uint64) uint64 {
 	return max(a, b)
 }
 
-// exhausted is the state after a request that was denied counts like one that was
-// admitted. In a fixed window nothing more fits then, whatever its cost was, since it
-// did not fit itself.
+// exhausted returns the state after a denied request that counts like an admitted one. In a
+// fixed window nothing more fits then, whatever its cost was, since it did not fit itself.
 func (s *Shape) exhausted(state, now, cost uint64) uint64 {
 	if s.algorithm == SlidingWindow {
 		return s.slidingExhausted(state, now, cost)

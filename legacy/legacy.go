@@ -5,7 +5,7 @@
 //
 // # Model
 //
-// Both come to a leaky bucket. A definition of max calls in a duration, at least
+// Both become a leaky bucket. A definition of max calls in a duration, at least
 // min_interval apart, is rewritten as a bucket of whole milliseconds:
 //
 //	interval  = max(min_interval, or round(duration/max) without one, 1)
@@ -23,16 +23,16 @@
 //
 // # What differs
 //
-// Drips leak continuously here: a bucket of 10 that loses 2 every second admits a
-// call after half a second, not two after one. So a denied client may be admitted up
-// to one drip earlier and no client is admitted later than there; over any time the
-// bucket admits the same number, up to one drip.
+// Drips leak continuously here: a bucket of 10 that loses 2 every second admits a call
+// after half a second, not two after one. So a denied client may be admitted up to one drip
+// earlier than there, and no client is admitted later. Over any time the bucket admits the
+// same number, up to one drip.
 //
 // # Names
 //
-// A Limit becomes a Bucket by [Limit.Bucket], and that the Rate and Burst of a
-// fastlimit.RuleConfig by [Bucket.Scale]. In a configuration file these are the
-// settings legacy, bucket and factor of a rule.
+// [Limit.Bucket] converts a Limit to a Bucket, and [Bucket.Scale] that to the Rate and
+// Burst of a fastlimit.RuleConfig. In a configuration file these are the settings legacy,
+// bucket and factor of a rule.
 package legacy
 
 import (
@@ -43,17 +43,17 @@ import (
 	"github.com/fastlimit/fastlimit"
 )
 
-// Limit is a definition by calls and time. What is nil was not given, which is not
-// the same as 0. All times count in whole milliseconds, rounded down.
+// Limit is a definition by calls and time. A nil field was not given, which is not the same
+// as 0. All times count in whole milliseconds, rounded down.
 type Limit struct {
 	// Max is how many calls a client has in Duration, at least 1. It counts only
 	// with Duration.
 	Max *uint64
 	// Duration is the period of Max. 0 means no limit.
 	Duration *time.Duration
-	// MinInterval is the least time between two calls. Beside Max and Duration it
-	// only makes drips coarser, or nothing if it is shorter than Duration/Max.
-	// Alone, it is the limit, and 0 means none.
+	// MinInterval is the least time between two calls. Together with Max and Duration it
+	// only makes drips coarser, or does nothing if it is shorter than Duration/Max. Alone,
+	// it is the limit, and 0 means none.
 	MinInterval *time.Duration
 }
 
@@ -64,13 +64,13 @@ type Bucket struct {
 	DripRate time.Duration // time between two drips; 0 means 1 s, at least 1 ms
 }
 
-// maxWhole bounds sizes: up to here float64 has all whole numbers, as the source
-// calculates.
+// maxWhole bounds sizes: up to here float64, in which the source calculates, has all whole
+// numbers.
 const maxWhole = 1 << 53
 
-// Bucket translates l. It returns false if l limits nobody: because the duration,
-// or a min_interval alone, is 0, or because neither the pair of max and duration
-// nor a min_interval is given. Errors are [fastlimit.FieldError]s.
+// Bucket translates l. It returns false if l limits no client: because the duration, or a
+// min_interval alone, is 0, or because neither the pair of max and duration nor a
+// min_interval is given. Errors are [fastlimit.FieldError]s.
 func (l Limit) Bucket() (b Bucket, limited bool, err error) {
 	for _, t := range []struct {
 		name  string
@@ -114,11 +114,10 @@ func (l Limit) minMax() (Bucket, bool, error) {
 	return Bucket{Size: *l.Max, DripSize: uint64(drip), DripRate: duration(every)}, true, nil
 }
 
-// Scale returns the rate and the burst of a rule for clients of that factor; 1
-// leaves the bucket as it is. Where the source has a factor of 0 for users without
-// a limit, do not ask the limiter: 0 is an error, like a negative one. Errors are
-// [fastlimit.FieldError]s. Whether the rate is one that can be kept is for
-// fastlimit.New to say.
+// Scale returns the rate and the burst of a rule for clients with that factor; 1 leaves the
+// bucket as it is. If the source has a factor of 0 for users without a limit, do not ask
+// the limiter: 0 is an error, as is a negative factor. Errors are [fastlimit.FieldError]s.
+// It is fastlimit.New that checks whether the rate can be enforced exactly.
 func (b Bucket) Scale(factor float64) (rate fastlimit.Rate, burst uint64, err error) {
 	if b.DripSize == 0 {
 		b.DripSize = 1
@@ -150,7 +149,7 @@ func (b Bucket) Scale(factor float64) (rate fastlimit.Rate, burst uint64, err er
 	return perSecond(fastlimit.Rate{N: b.DripSize, Per: duration(every)}), uint64(size), err
 }
 
-// perSecond is the same rate, in seconds if they hold a whole number of periods.
+// perSecond returns the same rate, in seconds if they hold a whole number of periods.
 func perSecond(r fastlimit.Rate) fastlimit.Rate {
 	if r.Per <= 0 || time.Second%r.Per != 0 || r.N > maxWhole {
 		return r
@@ -158,10 +157,10 @@ func perSecond(r fastlimit.Rate) fastlimit.Rate {
 	return fastlimit.Rate{N: r.N * uint64(time.Second/r.Per), Per: time.Second}
 }
 
-// millis is a time in whole milliseconds.
+// millis returns a time in whole milliseconds.
 func millis(d time.Duration) float64 { return float64(d / time.Millisecond) }
 
-// duration is millis the other way. Beyond the longest time it is that.
+// duration is the inverse of millis. It saturates at the longest time.
 func duration(ms float64) time.Duration {
 	if ms > millis(math.MaxInt64) {
 		return math.MaxInt64 / time.Millisecond * time.Millisecond
@@ -169,7 +168,7 @@ func duration(ms float64) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// round is Math.round of JavaScript, half up: math.Round differs below 0 only,
+// round is Math.round of JavaScript, half up: math.Round differs only below 0, and
 // math.RoundToEven at every half.
 func round(x float64) float64 { return math.Floor(x + 0.5) }
 

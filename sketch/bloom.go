@@ -8,20 +8,19 @@ import (
 	"github.com/bits-and-blooms/bloom/v3"
 )
 
-// bitsPerKey is k, the bits a key sets in its word: three 6-bit fields of the
-// digest. Of one-word blocks with 4 bits for a key k = 2, 3 and 4 take 16.0,
-// 15.7 and 17.4 % of new keys for known ones; at twice that load 40, 47, 56 %,
-// at half of it 5.3, 3.8 and 3.4 %.
+// bitsPerKey is k, the bits that a key sets in its word: three 6-bit fields of the digest.
+// With one-word blocks and 4 bits per key, k = 2, 3 and 4 take 16.0, 15.7 and 17.4 % of new
+// keys for known ones; at twice that load 40, 47 and 56 %, at half of it 5.3, 3.8 and 3.4
+// %.
 const bitsPerKey = 3
 
-// generations is the number of filters that lie interleaved in one [Blooms].
+// generations is the number of filters that are interleaved in one [Blooms].
 const generations = 2
 
-// Blooms is the two generations of the first-seen filter. The words of a key
-// in both generations are neighbours, so that one cache line answers for the
-// two. All methods are safe for concurrent use; a mark made in a generation
-// while it is reset may or may not survive. The zero value is not usable: call
-// [NewBlooms].
+// Blooms are the two generations of the first-seen filter. The words of a key in both
+// generations are adjacent, so that one cache line serves both. All methods are safe for
+// concurrent use; a mark made in a generation while it is reset may or may not survive. The
+// zero value is not usable: call [NewBlooms].
 type Blooms struct {
 	words []uint64 // word i of generation g is words[2i+g]; atomic
 	n     uint64   // words in a generation
@@ -35,10 +34,9 @@ func NewBlooms(n int) (*Blooms, error) {
 	return &Blooms{words: Memory[uint64](generations * n), n: uint64(n)}, nil
 }
 
-// BloomCapacity is the number of distinct keys up to which a generation of n
-// words takes less than a sixth of new keys for known ones: by the library's
-// sizing of a standard filter, less the 7 % that one-word blocks cost at this
-// rate.
+// BloomCapacity returns the number of distinct keys up to which a generation of n words
+// takes less than a sixth of new keys for known ones: by the library's sizing of a standard
+// filter, minus the 7 % that one-word blocks cost at this rate.
 func BloomCapacity(n int) int {
 	const keys = 1 << 20
 	bits, _ := bloom.EstimateParameters(keys, 1.0/6)
@@ -83,8 +81,8 @@ func (f *Blooms) Fill(g uint64) {
 	}
 }
 
-// Merge marks in generation g what from has in any, and reports false if they differ in size:
-// then nothing is marked.
+// Merge marks in generation g everything that from has in either, and returns false,
+// without marking anything, if they differ in size.
 func (f *Blooms) Merge(g uint64, from *Blooms) bool {
 	if f.n != from.n {
 		return false
@@ -96,9 +94,9 @@ func (f *Blooms) Merge(g uint64, from *Blooms) bool {
 	return true
 }
 
-// Population estimates the number of distinct keys in generation g, by the
-// library's estimator over a copy of at most sample words spread evenly. Of a
-// saturated filter it returns math.MaxUint32.
+// Population estimates the number of distinct keys in generation g, by the library's
+// estimator over a copy of at most sample words spread evenly. For a saturated filter it
+// returns math.MaxUint32.
 func (f *Blooms) Population(g uint64, sample int) uint32 {
 	sample = max(1, min(sample, int(f.n)))
 	step := int(f.n) / sample
@@ -115,7 +113,7 @@ func (f *Blooms) Population(g uint64, sample int) uint32 {
 	return uint32(min(float64(part)*float64(f.n)/float64(sample), math.MaxUint32))
 }
 
-// pair is the place of d in generation 0; its place in generation 1 follows.
+// pair returns the index of the word of d in generation 0; that in generation 1 follows.
 func (f *Blooms) pair(d Digest) uint64 { return (d.ID >> 32) * f.n >> 32 << 1 }
 
 func (f *Blooms) word(g uint64, d Digest) *uint64 { return &f.words[f.pair(d)|g&1] }

@@ -11,7 +11,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/frames"
 )
 
-// Copy returns a copy of generation g, for the library to write: a filter over its words.
+// Copy returns a copy of generation g for the library to write: a filter over its words.
 // Its bits are not where the library would look for a key.
 func (f *Blooms) Copy(g uint64) *bloom.BloomFilter {
 	words := make([]uint64, f.n)
@@ -21,8 +21,8 @@ func (f *Blooms) Copy(g uint64) *bloom.BloomFilter {
 	return bloom.From(words, bitsPerKey)
 }
 
-// Restore reads a generation that the library has written of a Copy of as many words. It
-// takes no memory for one of any other size. Nobody may use f yet.
+// Restore reads a generation that the library has written of a Copy with as many words. It
+// allocates no memory for one of another size. f must not be in use yet.
 func (f *Blooms) Restore(g uint64, r io.Reader) error {
 	// Number of bits, k, and again the number of bits, as bloom and bitset write them.
 	var head [24]byte

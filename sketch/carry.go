@@ -2,10 +2,10 @@ package sketch
 
 import "sync/atomic"
 
-// TakeOver charges each cell with the highest level that a key which it counts can have in
-// from, a sketch of any size: at fromNow by its clock, which is now by that of s, and converted,
-// which must not round down. Both may be in use. What is charged to from after TakeOver was
-// called, and then to s as well, counts here at least once.
+// TakeOver charges each cell with the highest level that any of its keys can have in from,
+// a sketch of any size, at fromNow by its clock, which is now by that of s. convert
+// converts the level, and must not round down. Both may be in use. A charge to from after
+// TakeOver was called, and then to s as well, counts here at least once.
 func (s *Leaky) TakeOver(from *Leaky, fromNow, now uint64, convert func(level uint64) uint64) {
 	s.eachOf(from, fromNow, func(cell *uint64, level uint64) {
 		s.raise(cell, now, min(convert(level), s.limit))
@@ -19,7 +19,7 @@ func (s *Leaky) Merge(from *Leaky, fromNow, now uint64, convert func(level uint6
 	})
 }
 
-// Fill lifts all cells to a level.
+// Fill raises all cells to a level.
 func (s *Leaky) Fill(now, level uint64) {
 	for i := range s.blocks {
 		for j := range s.blocks[i] {
@@ -35,7 +35,8 @@ func (s *Leaky) SameCells(other *Leaky) bool {
 
 // eachOf calls f for each cell of s with the highest level that one of its keys can have in
 // from, unless that is 0. The place of a cell in its block does not depend on the size, so
-// that is the highest level in the same place of those blocks that share keys with this one.
+// that is the highest level in the same place of those blocks that share keys with this
+// one.
 func (s *Leaky) eachOf(from *Leaky, fromNow uint64, f func(cell *uint64, level uint64)) {
 	n, m := uint64(len(s.blocks)), uint64(len(from.blocks))
 	for i := range n {

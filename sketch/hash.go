@@ -11,13 +11,12 @@ import (
 	"github.com/dchest/siphash"
 )
 
-// Digest is the keyed hash of a client key. Pos addresses cells, bits and
-// table sets; ID tells two keys of one table set apart. For addresses both are
-// one hash, which for IPv4 addresses and IPv6 prefixes of up to 64 bits is a
-// bijection, so that no two of them share a bucket. The exception is fe:dcba::/32,
-// which is reserved: a prefix in it shares a digest with some other one, and only
-// the secret tells with which. For byte keys they are the halves of a 128-bit
-// keyed PRF.
+// Digest is the keyed hash of a client key. Pos addresses cells, bits and table sets; ID
+// distinguishes two keys in one table set. For addresses both are one hash, which for IPv4
+// addresses and IPv6 prefixes of up to 64 bits is a bijection, so that no two of them share
+// a bucket. The exception is fe:dcba::/32, which is reserved: a prefix in it shares a
+// digest with another one, which depends on the secret. For byte keys they are the halves
+// of a 128-bit keyed PRF.
 type Digest struct {
 	Pos uint64
 	ID  uint64
@@ -43,9 +42,9 @@ type Hasher struct {
 	chain0, chain1 uint64 // further parts
 }
 
-// ipv4Realm is the place of the IPv4 addresses among the IPv6 prefixes of up to
-// 64 bits: fe:dcba::/32, which is reserved and routed nowhere. A header may name
-// such a prefix all the same; Word6 then takes another one in its place.
+// ipv4Realm is the place of the IPv4 addresses among the IPv6 prefixes of up to 64 bits:
+// fe:dcba::/32, which is reserved and routed nowhere. A header may still name such a
+// prefix; Word6 then uses another one in its place.
 const ipv4Realm = 0x00fedcba << 32
 
 // NewHasher derives the keys for the rule that label names.
@@ -61,22 +60,21 @@ func NewHasher(secret Secret, label string) (Hasher, error) {
 	}, nil
 }
 
-// Word4 is the digest of an IPv4 address or prefix, given as its 32 bits.
+// Word4 returns the digest of an IPv4 address or prefix, given as its 32 bits.
 func (h *Hasher) Word4(addr uint32) Digest {
 	return sum8(uint64(addr) ^ h.mask4)
 }
 
-// Word6 is the digest of an IPv6 prefix of at most 64 bits, given as its
-// upper half.
+// Word6 returns the digest of an IPv6 prefix of at most 64 bits, given as its upper half.
 func (h *Hasher) Word6(hi uint64) Digest {
 	if hi>>32 == ipv4Realm>>32 {
-		hi = hi*prime1 ^ h.maskHi // any of 2^64: nobody knows which
+		hi = hi*prime1 ^ h.maskHi // any of 2^64, unknown to outsiders
 	}
 	id := xxh64(hi ^ h.mask6)
 	return Digest{Pos: id, ID: id}
 }
 
-// Pair6 is the digest of an IPv6 prefix longer than 64 bits.
+// Pair6 returns the digest of an IPv6 prefix longer than 64 bits.
 func (h *Hasher) Pair6(hi, lo uint64) Digest {
 	var b [16]byte
 	binary.LittleEndian.PutUint64(b[:8], hi^h.maskHi)
@@ -85,15 +83,15 @@ func (h *Hasher) Pair6(hi, lo uint64) Digest {
 	return Digest{Pos: id, ID: id}
 }
 
-// Bytes is the digest of a byte key.
+// Bytes returns the digest of a byte key.
 func (h *Hasher) Bytes(part []byte) Digest {
 	lo, hi := siphash.Hash128(h.sip0, h.sip1, part)
 	return Digest{Pos: lo, ID: hi}
 }
 
-// Append is the digest of a composite key whose parts so far have digest d
-// and whose next part is part. Each part is hashed as a message of its own,
-// under a key that depends on all before, so ("a","bc") is not ("ab","c").
+// Append returns the digest of a composite key whose parts so far have digest d and whose
+// next part is part. Each part is hashed as a separate message, under a key that depends on
+// all before, so ("a","bc") is not ("ab","c").
 func (h *Hasher) Append(d Digest, part []byte) Digest {
 	lo, hi := siphash.Hash128(h.chain0^d.Pos, h.chain1^d.ID, part)
 	return Digest{Pos: lo, ID: hi}
@@ -113,9 +111,9 @@ const (
 	prime5 = 0x27d4eb2f165667c5
 )
 
-// xxh64 is xxhash.Sum64 of the eight bytes of v, little endian, unrolled: every
-// request hashes one word, and the library passes it through memory, a stall
-// of 3.5 ns (BenchmarkDigest). TestOneWordIsXXHash holds the two together.
+// xxh64 is xxhash.Sum64 of the eight bytes of v, little endian, unrolled. Every request
+// hashes one word, and the library passes it through memory, a stall of 3.5 ns
+// (BenchmarkDigest). TestOneWordIsXXHash checks that the two agree.
 func xxh64(v uint64) uint64 {
 	h := prime5 + 8 ^ bits.RotateLeft64(v*prime2, 31)*prime1
 	h = bits.RotateLeft64(h, 27)*prime1 + prime4

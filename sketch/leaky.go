@@ -23,9 +23,9 @@ type block [cellsPerBlock]uint64
 // comment to hold.
 var _ [0]struct{} = [unsafe.Sizeof(block{}) - 64]struct{}{}
 
-// subsets are the 56 ways to choose 3 of 8 cells, three bits for each cell,
-// and eight of them again to fill up the 64: the rotations of {0, 1, 3}, which
-// have each cell in three of them, so that all cells bear the same load.
+// subsets are the 56 ways to choose 3 of 8 cells, three bits for each cell, and eight
+// repeated ones to fill up the 64: the rotations of {0, 1, 3}, which have each cell in
+// three of them, so that all cells bear the same load.
 var subsets = func() (t [64]uint16) {
 	n := 0
 	for a := range uint16(cellsPerBlock) {
@@ -70,9 +70,9 @@ func (s *Leaky) Init(n int, limit uint64) error {
 	return nil
 }
 
-// Share returns a sketch over the same cells. There they stop rising at limit
-// or at that of s, whichever is higher: a client that has a higher level by s
-// must not be forgotten sooner.
+// Share returns a sketch over the same cells. There they stop rising at limit or at that of
+// s, whichever is higher: a client that has a higher level by s must not be forgotten
+// sooner.
 func (s *Leaky) Share(limit uint64) Leaky {
 	return Leaky{blocks: s.blocks, limit: max(s.limit, limit)}
 }
@@ -96,7 +96,7 @@ func (s *Leaky) Charge(d Digest, now, cost uint64) {
 	}
 }
 
-// fill is cell = min(max(cell, now) + cost, now + limit), and never lowers.
+// fill sets cell = min(max(cell, now) + cost, now + limit), and never lowers it.
 func (s *Leaky) fill(cell *uint64, now, cost uint64) {
 	for {
 		c := atomic.LoadUint64(cell)
@@ -116,9 +116,9 @@ func (s *Leaky) Level(d Digest, now uint64) uint64 {
 	return min(l, level(&b[p>>6&7], now))
 }
 
-// Busy is the share of cells whose level is above zero, over up to sample
-// blocks spread evenly, at least one. At load ρ an unsaturated cell is busy
-// for a share ρ of the time.
+// Busy returns the share of cells whose level is above zero, over up to sample blocks
+// spread evenly, at least one. At load ρ an unsaturated cell is busy for a share ρ of the
+// time.
 func (s *Leaky) Busy(now uint64, sample int) float64 {
 	sample = max(1, min(sample, len(s.blocks)))
 	step := len(s.blocks) / sample
@@ -140,9 +140,9 @@ func (s *Leaky) block(d Digest) *block {
 	return &s.blocks[(d.Pos>>32)*uint64(len(s.blocks))>>32]
 }
 
-// raise is cell = max(cell, now) + cost. A busy cell takes one XADD, an idle
-// one a single CAS: no hit is ever lost, unlike in a lock-free conservative
-// update, where racing hits of one key overwrite each other.
+// raise sets cell = max(cell, now) + cost. A busy cell takes one XADD, an idle one a single
+// CAS. No hit is ever lost, unlike in a lock-free conservative update, where racing hits of
+// one key overwrite each other.
 func (s *Leaky) raise(cell *uint64, now, cost uint64) uint64 {
 	for {
 		c := atomic.LoadUint64(cell)

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// adviseHugePages asks for huge pages for the whole ones within b. The advice
-// changes nothing but speed, so a refusal is ignored.
+// adviseHugePages asks for huge pages for all that fit within b. The advice only affects
+// speed, so a refusal is ignored.
 func adviseHugePages(b []byte) {
 	const madvHugepage = 14 // MADV_HUGEPAGE of asm-generic/mman-common.h
 	skip := -uintptr(unsafe.Pointer(unsafe.SliceData(b))) & (hugePageBytes - 1)

@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// statePiece is where a piece of what is written ends.
+	// statePiece is the size at which a piece of the output ends.
 	statePiece = 64 << 10
 
 	// maxStored keeps sums of a level that was read and a clock reading within 64 bits.
 	maxStored = 1 << 62
 )
 
-// AppendState appends the cells from the i-th on whose level at now is above zero, about 64 KiB of
-// them, and returns the cell to go on from, which is 0 after the last one. Of each cell it is
-// how many others lie between it and the one before, and its level.
+// AppendState appends the cells from the i-th on whose level at now is above zero, about 64
+// KiB of them, and returns the cell to continue from, which is 0 after the last one. For
+// each cell it writes the number of cells skipped since the previous one, and its level.
 func (s *Leaky) AppendState(dst []byte, i int, now uint64) (state []byte, next int) {
 	dst = binary.AppendUvarint(dst, now)
 	for last := 0; i < len(s.blocks)*cellsPerBlock; i++ {
@@ -36,7 +36,8 @@ func (s *Leaky) AppendState(dst []byte, i int, now uint64) (state []byte, next i
 	return dst, 0
 }
 
-// RestoreState reads a piece of AppendState of a sketch of the same size, whose time goes on.
+// RestoreState reads a piece of AppendState of a sketch of the same size, whose time
+// continues.
 func (s *Leaky) RestoreState(piece []byte) error {
 	u := frames.Unpack(piece)
 	now, i, n := u.Uvarint(), uint64(0), uint64(len(s.blocks)*cellsPerBlock)

@@ -21,25 +21,25 @@ const (
 
 	allLive = 1<<talkerWays - 1
 
-	// unnamed marks the count of a slot whose client was hit once since it took
-	// the slot over: it has no tenant yet. In a crowd few clients come back
-	// before they lose their slot, and the tenant is a cache miss of 80 ns.
+	// unnamed marks the count of a slot whose client was hit once since it took the slot
+	// over: it has no tenant yet. In a crowd few clients come back before they lose their
+	// slot, and the tenant is a cache miss of 80 ns.
 	unnamed = 1 << 63
 )
 
-// holds and leastLocked know the number of ways.
+// holds and leastLocked depend on the number of ways.
 var _ [0]struct{} = [talkerWays - 4]struct{}{}
 
 // talkerSet is four slots and what they share. A hit of a client with a slot
 // touches the first cache line only, any other hit both.
 type talkerSet struct {
 	slots [talkerWays]struct {
-		id    atomic.Uint64 // of a live slot that of its client, else 0; written under mu
+		id    atomic.Uint64 // of its client if the slot is live, else 0; written under mu
 		count atomic.Uint64 // units since the client took the slot over, or unnamed with 1
 	}
 
-	// missed is m, the most units in this epoch of a client without a slot. Up
-	// to room it rises without the lock.
+	// missed is m, the most units in this epoch of a client without a slot. Up to room it
+	// rises without the lock.
 	missed atomic.Uint64
 	room   atomic.Uint64 // no more than the least weight of a slot that can be taken; written under mu
 
@@ -48,20 +48,20 @@ type talkerSet struct {
 	shed uint8 // bit i: its client has been shed since it has the slot
 	past uint8 // bit i: its client had it when the epoch began
 
-	// shelter has the bit of the slot that nobody takes in this epoch, if there is one: that
-	// of the client which was denied most in the last one, or else the first in this.
-	// Denials count for no weight, so without it the first newcomer would take the slot of
-	// a client that is banned, whatever that sends. It is one in each set, or a flood of
-	// banned clients would hide the others; and the same for an epoch, or m <= N/4 would
-	// not hold.
+	// shelter has the bit of the slot that is not taken over in this epoch, if there is
+	// one: that of the client that was denied most in the last epoch, or else the first in
+	// this one. Denials do not count as weight, so without it the first newcomer would take
+	// the slot of a banned client, whatever that sends. There is one in each set, or a
+	// flood of banned clients would hide the others. It stays the same for an epoch, or m
+	// <= N/4 would not hold.
 	shelter uint8
 
-	// base is what weights count from: weight = count - base, modulo 2^64, so
-	// that a client that inherits a weight has a base below 0. Guarded by mu.
+	// base is where weights start: weight = count - base, modulo 2^64, so that a client
+	// that inherits a weight has a base below 0. Guarded by mu.
 	base [talkerWays]uint64
 }
 
-// tenant is what is told of a slot's client. Guarded by the set's mu.
+// tenant is what is reported about a slot's client. Guarded by the set's mu.
 type tenant struct {
 	pos    uint64
 	genLen uint64 // generation<<8 | length of name
@@ -69,9 +69,8 @@ type tenant struct {
 	name   [TalkerNameBytes]byte
 }
 
-// lostUnits are units of a set that no slot tells any more. They only grow.
-// Guarded by the set's mu. They stand apart since only those who read the table
-// and those who are shed come here.
+// lostUnits are units of a set that no slot reports any more. They only grow. Guarded by
+// the set's mu. They are separate since only readers of the table and denials use them.
 type lostUnits struct {
 	missed uint64             // in earlier epochs; see talkerSet.missed
 	shed   uint64             // of clients that had no slot, or lost it
@@ -89,9 +88,9 @@ var (
 // the package comment. It is safe for concurrent use; locks are held for a few
 // instructions. The zero value is not usable: call [NewTopTalkers].
 //
-// A hit that looked its slot up before another client took it over may be
-// counted for that one. So every bound of the package comment is off by the
-// units in flight at most, which are the C of promise P2.
+// A hit that looked its slot up before another client took it over may be counted for that
+// one. So every bound of the package comment may be off by the units in flight, which are
+// the C of promise P2.
 type TopTalkers struct {
 	sets    []talkerSet
 	tenants [][talkerWays]tenant
@@ -104,9 +103,9 @@ type Slot struct {
 	Pos    uint64 // Digest.Pos of the client
 	Gen    uint64 // grows when another client takes the slot over; 0: never used
 	Count  uint64 // units since then; only grows within a generation
-	Shed   uint64 // units told to Shed since then: an estimate, see Grain
+	Shed   uint64 // units passed to Shed since then: an estimate, see Grain
 	Weight uint64 // upper bound of the client's units in this epoch
-	Live   bool   // whether the slot has a client that can be told; else Name and Pos are stale
+	Live   bool   // whether the slot has a client that can be reported; else Name and Pos are stale
 
 	Name    [TalkerNameBytes]byte // as given to Insert, NameLen bytes
 	NameLen uint8
@@ -124,7 +123,7 @@ func NewTopTalkers(slots int) (*TopTalkers, error) {
 	return h, nil
 }
 
-// Slots is the number of slots.
+// Slots returns the number of slots.
 func (h *TopTalkers) Slots() int { return len(h.sets) * talkerWays }
 
 // Add counts n units of d and reports whether d has a slot. Without one it
@@ -137,8 +136,8 @@ func (h *TopTalkers) Add(d Digest, n uint64) bool {
 	return slot >= 0
 }
 
-// Find returns the slot of d, or -1. With AddTo it is an Add in two parts: what
-// stands between them hides the time that memory takes.
+// Find returns the slot of d, or -1. With AddTo it is an Add in two parts: work between the
+// two hides the memory latency.
 func (h *TopTalkers) Find(d Digest) int {
 	x := h.index(d)
 	s := &h.sets[x]
@@ -152,8 +151,8 @@ func (h *TopTalkers) Find(d Digest) int {
 	return x*talkerWays + way
 }
 
-// find returns a slot with that ID, or -1: without branches, since nobody can
-// predict the way.
+// find returns a slot with that ID, or -1. It has no branches, since they would be
+// unpredictable.
 func (s *talkerSet) find(id uint64) int {
 	way := -1
 	for i := range s.slots {
@@ -181,15 +180,15 @@ func (h *TopTalkers) AddTo(slot int, n uint64) {
 	h.sets[slot/talkerWays].slots[slot%talkerWays].count.Add(n)
 }
 
-// Insert counts n units of d, which Add found to have no slot. d gets one if
-// its set has a free one, or one that is lighter than m + n, m being the most
-// units that the set counted for a client without a slot. Else n is added to m.
-// name, cut to [TalkerNameBytes], is copied once d can be told.
+// Insert counts n units of d, which Add found to have no slot. d gets one if its set has a
+// free one, or one that is lighter than m + n, where m is the most units that the set
+// counted for a client without a slot. Otherwise n is added to m. name, cut to
+// [TalkerNameBytes], is copied once d can be reported.
 func (h *TopTalkers) Insert(d Digest, n uint64, name []byte) {
 	x := h.index(d)
 	s := &h.sets[x]
-	// A client whose slot is unnamed does not pass here: its weight, and so
-	// room, is m + 1 at most, and room is only set by what takes m up to it.
+	// A client whose slot is unnamed does not pass here: its weight, and so room, is m + 1
+	// at most, and room is only set by what takes m up to it.
 	room, m := s.room.Load(), s.missed.Load()
 	if m+n <= room && s.missed.CompareAndSwap(m, m+n) {
 		return
@@ -201,8 +200,8 @@ func (h *TopTalkers) Insert(d Digest, n uint64, name []byte) {
 	s.mu.Unlock()
 }
 
-// hitLocked counts a hit for its client or for nobody. It returns the client's
-// slot if that is to get its tenant now.
+// hitLocked counts a hit for its client, or for no client. It returns the client's slot if
+// that should get its tenant now.
 func (h *TopTalkers) hitLocked(x int, id, n uint64) (way int, fresh bool) {
 	s := &h.sets[x]
 	if way = s.findLocked(id); way >= 0 {
@@ -227,9 +226,8 @@ func (h *TopTalkers) hitLocked(x int, id, n uint64) (way int, fresh bool) {
 	return -1, false
 }
 
-// takeLocked gives a slot to a client. Until the last line hits of the client
-// do not find it and wait for mu; those of the last client that still come count
-// for the new one.
+// takeLocked gives a slot to a client. Until the last line hits of the client do not find
+// it and wait for mu; late hits of the previous client count for the new one.
 func (h *TopTalkers) takeLocked(x, way int, id, count uint64) {
 	s := &h.sets[x]
 	if (s.shed|s.past)>>way&1 != 0 {
@@ -239,13 +237,13 @@ func (h *TopTalkers) takeLocked(x, way int, id, count uint64) {
 	m := s.missed.Load()
 	s.base[way] = -m
 	if weight > m {
-		s.missed.Add(weight - m) // the last client has no slot now
+		s.missed.Add(weight - m) // the previous client has no slot now
 	}
 	s.live |= 1 << way
 	s.slots[way].id.Store(id)
 }
 
-// nameLocked tells who has the slot.
+// nameLocked records which client has the slot.
 func (h *TopTalkers) nameLocked(x, way int, pos uint64, name []byte) {
 	h.sets[x].slots[way].count.And(^uint64(unnamed))
 	t := &h.tenants[x][way]
@@ -253,9 +251,8 @@ func (h *TopTalkers) nameLocked(x, way int, pos uint64, name []byte) {
 	t.pos = pos
 }
 
-// loseLocked forgets what nothing but the slot tells of its client, who is about
-// to lose it. In a crowd most who lose theirs have nothing of the kind, and the
-// memory for it is not touched.
+// loseLocked forgets what only the slot has about its client, which is about to lose it. In
+// a crowd most such clients have nothing of the kind, and its memory is not touched.
 func (h *TopTalkers) loseLocked(x, way int) {
 	s := &h.sets[x]
 	t, l := &h.tenants[x][way], &h.lost[x]
@@ -277,13 +274,13 @@ func (h *TopTalkers) Read(i int, s *Slot) {
 	s.Pos, s.Gen, s.Shed = t.pos, t.genLen>>8, t.shed
 	s.Name, s.NameLen = t.name, uint8(t.genLen)
 	if c >= unnamed {
-		s.Gen++ // what it will have once it is told
+		s.Gen++ // its value once it is reported
 	}
 }
 
-// Turn begins a new epoch: weights begin anew, and slots whose clients were
-// silent for the whole of the last epoch become free. Whoever was only denied, a
-// banned client, was not silent.
+// Turn begins a new epoch: weights are reset, and slots whose clients were silent for the
+// whole last epoch become free. A client that was only denied, such as a banned one, was
+// not silent.
 func (h *TopTalkers) Turn() {
 	for x := range h.sets {
 		h.turn(x)
@@ -304,7 +301,7 @@ func (h *TopTalkers) turn(x int) {
 			h.loseLocked(x, i)
 			if c >= unnamed {
 				s.slots[i].count.And(^uint64(unnamed))
-				h.tenants[x][i].genLen += 1 << 8 // as Read told it
+				h.tenants[x][i].genLen += 1 << 8 // as Read reported it
 			}
 		}
 		if s.live>>i&1 != 0 {
@@ -326,7 +323,7 @@ func (h *TopTalkers) turn(x int) {
 	l.missed += s.missed.Swap(0)
 }
 
-// Floor is the most units in this epoch of one client that no live slot tells.
+// Floor returns the most units in this epoch of one client that no live slot reports.
 func (h *TopTalkers) Floor() uint64 {
 	most := uint64(0)
 	for x := range h.sets {
@@ -342,8 +339,8 @@ func (h *TopTalkers) Floor() uint64 {
 	return most
 }
 
-// holds tells whether a slot has that ID. It is for those who expect that none
-// does, and branches.
+// holds reports whether a slot has that ID. It is for callers that expect none to have it,
+// and uses branches.
 func (s *talkerSet) holds(id uint64) bool {
 	return s.slots[0].id.Load() == id || s.slots[1].id.Load() == id ||
 		s.slots[2].id.Load() == id || s.slots[3].id.Load() == id
@@ -362,7 +359,7 @@ func (s *talkerSet) findLocked(id uint64) int {
 	return -1
 }
 
-// weightLocked is the weight of a slot, within 62 bits.
+// weightLocked returns the weight of a slot, within 62 bits.
 func (s *talkerSet) weightLocked(way int) uint64 {
 	return s.slots[way].count.Load()&^unnamed - s.base[way]
 }

@@ -2,8 +2,8 @@ package sketch
 
 import "math/bits"
 
-// leastLocked returns the slot of least weight of a full set, as find does it, that is not
-// sheltered.
+// leastLocked returns the slot of least weight of a full set that is not sheltered, without
+// branches as find does.
 func (s *talkerSet) leastLocked() (way int, least uint64) {
 	weights := [talkerWays]uint64{s.weightLocked(0), s.weightLocked(1), s.weightLocked(2), s.weightLocked(3)}
 	if s.shelter != 0 {
@@ -17,7 +17,7 @@ func (s *talkerSet) leastLocked() (way int, least uint64) {
 	return way, least
 }
 
-// maxWeight is more than any slot has.
+// maxWeight is above the weight of any slot.
 const maxWeight = 1<<62 - 1
 
 // deniedLocked reports whether the client of a slot was shed in this epoch.
@@ -25,8 +25,8 @@ func (h *TopTalkers) deniedLocked(x, way int) bool {
 	return h.sets[x].shed>>way&1 != 0 && h.tenants[x][way].shed != h.lost[x].base[way]
 }
 
-// idleLocked returns, of the slots that were not hit in this epoch, the one of
-// the lowest count. Else an epoch would begin by giving up the heaviest.
+// idleLocked returns, of the slots that were not hit in this epoch, the one with the lowest
+// count. Otherwise an epoch would begin by evicting the heaviest.
 func (s *talkerSet) idleLocked() (way int) {
 	count := ^uint64(0)
 	for i := range s.slots {

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// Denials by a table of buckets come by the million and write to nothing that
-// cores share, so chance decides which of them are noted in a TopTalkers: each unit
-// with probability 1/g, whatever came before, as g units (see [Grain]).
+// Denials by a table of buckets come by the million and write to nothing that cores share,
+// so chance decides which of them are recorded in a TopTalkers: each unit with probability
+// 1/g, whatever came before, as g units (see [Grain]).
 const (
-	// shedRate is how many denials a second are to be noted, which take a lock
-	// each: 60 ns, 0.1 % of a core.
+	// shedRate is how many denials to record per second. Each takes a lock: 60 ns, 0.1 % of
+	// a core.
 	shedRate = 16 << 10
 	// shedBudget is how many notes double the grain.
 	shedBudget = 4 << 10
 )
 
-// chance decides what is noted.
+// chance decides which denials are recorded.
 type chance struct {
-	seed  uint64 // secret, so that nobody can have others' denials noted
+	seed  uint64 // secret, so that no client can have others' denials recorded
 	grain Grain
 
 	dropped atomic.Uint64 // the most that a slot lost at once; see Dropped
@@ -30,8 +30,8 @@ func (c *chance) init() {
 	c.grain.Init(shedRate, shedBudget)
 }
 
-// Drawn reports whether a denial of n units, the serial-th of its kind, is to
-// be given to Shed. Serials must differ; they may count up.
+// Drawn reports whether a denial of n units, the serial-th of its kind, should be passed to
+// Shed. Serials must differ; they may count up.
 func (h *TopTalkers) Drawn(serial, n uint64) bool {
 	mask := h.chance.grain.Mask()
 	return mask == 0 || mix(serial^h.chance.seed)&mask < n
@@ -45,9 +45,9 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Shed notes a denial of n units of d, which Drawn has chosen, for as many as
-// it stands for, 2^24 at most: for d if that has a slot, else for those of its set that have
-// none. They count for no weight.
+// Shed records a denial of n units of d, which Drawn has chosen, as the number that it
+// stands for, 2^24 at most: for d if that has a slot, else for the clients of its set
+// without one. Denials do not count as weight.
 func (h *TopTalkers) Shed(d Digest, n uint64) {
 	n = min(max(n, h.Grain()), maxGrain)
 	h.chance.grain.Note(n)
@@ -67,32 +67,31 @@ func (h *TopTalkers) Shed(d Digest, n uint64) {
 	h.tenants[x][way].shed += n
 }
 
-// Grain is how many units a note of Shed may stand for. While it is 1 Shed is
-// told all. It falls in Pace only.
+// Grain returns how many units one call of Shed may stand for. While it is 1 all denials
+// are passed to Shed. It falls in Pace only.
 func (h *TopTalkers) Grain() uint64 { return h.chance.grain.Mask() + 1 }
 
-// Pace chooses the grain by the units that were shed since the last call, so
-// long ago. One goroutine calls it, 10 times a second or once.
+// Pace chooses the grain by the units that were shed since the last call, which was passed
+// ago. One goroutine calls it, 1 to 10 times a second.
 func (h *TopTalkers) Pace(passed time.Duration) { h.chance.grain.Pace(passed) }
 
-// Sets is the number of sets, each of which has four slots.
+// Sets returns the number of sets, each of which has four slots.
 func (h *TopTalkers) Sets() int { return len(h.sets) }
 
-// drop notes units of a client that has lost its slot.
+// drop records units of a client that has lost its slot.
 func (c *chance) drop(n uint64) {
 	for most := c.dropped.Load(); n > most && !c.dropped.CompareAndSwap(most, n); most = c.dropped.Load() {
 	}
 }
 
-// Dropped returns the most units, those shed included, that one client which has
-// lost its slot since the last call had in the epoch before: they are in no
-// Missed, whose clients have lost theirs in the epoch of the units.
+// Dropped returns the most units, including shed ones, that one client which has lost its
+// slot since the last call had in the previous epoch. Missed does not have them: it has
+// units of clients that lost their slots in the epoch of the units.
 func (h *TopTalkers) Dropped() uint64 { return h.chance.dropped.Swap(0) }
 
-// Missed is a number that only grows, and that grows by no less than what any
-// one client of the set does of which no slot tells: its units in this epoch,
-// and what was told to Shed of it. A client whose slot is not told yet has one
-// more, which pending is.
+// Missed returns a number that only grows, and that grows by at least as much as the units
+// of any one client of the set that no slot reports: its units in this epoch, and those
+// passed to Shed. A client whose slot is not reported yet has one more, which pending is.
 func (h *TopTalkers) Missed(set int) (units, pending uint64) {
 	s, l := &h.sets[set], &h.lost[set]
 	s.mu.Lock()

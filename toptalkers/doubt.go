@@ -2,7 +2,7 @@ package toptalkers
 
 import "math"
 
-// Doubt is what is not known about the clients of a rule. The zero value means that
+// Doubt bounds what is not known about the clients of a rule. The zero value means that
 // everything is known.
 type Doubt struct {
 	Units uint64 // the most units of one client that may not have been reported
@@ -14,11 +14,11 @@ func (d Doubt) and(o Doubt) Doubt {
 	return Doubt{Units: d.Units + o.Units, Grain: max(d.Grain, o.Grain)}
 }
 
-// certainty is L: chance exceeds the bound with probability e^-L to each side, less
-// than one in two million.
+// certainty is L: chance exceeds the bound with probability e^-L on each side, less than
+// one in two million.
 const certainty = 14.6
 
-// Of returns how far the truth may be from the units reported of a client.
+// Of returns how far the true units of a client may be from the reported ones.
 //
 // Each denied unit was counted with probability 1/g as g units, or with
 // certainty as fewer. With x the sum counted, in units of g, and y its mean, Chernoff's

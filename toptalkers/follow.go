@@ -2,9 +2,9 @@ package toptalkers
 
 import "slices"
 
-// Follow returns a Ranking of other rules, by the same name of this node, that goes on with the
-// marks and epochs of r where a rule has the same table as one of r's: as after
-// [fastlimit.Limiter.With]. Then drop r.
+// Follow returns a Ranking of other rules, under the same node name. Where a rule has the
+// same table as one of r's, it takes over the marks and epochs of r. Call it after
+// [fastlimit.Limiter.With], then drop r.
 func Follow[R Rule](r *Ranking, rules []R) *Ranking {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -20,7 +20,7 @@ func Follow[R Rule](r *Ranking, rules []R) *Ranking {
 func (r *Ranking) followLocked(rule Rule) table {
 	for i := range r.tables {
 		if t := r.tables[i]; t.talkers == rule.TopTalkers().Table {
-			t.rule, t.slots, t.missed = rule, slices.Clone(t.slots), slices.Clone(t.missed) // r may still be asked
+			t.rule, t.slots, t.missed = rule, slices.Clone(t.slots), slices.Clone(t.missed) // r may still be in use
 			return t
 		}
 	}

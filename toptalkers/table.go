@@ -72,15 +72,15 @@ func (t *table) markTable() {
 	t.note()
 }
 
-// note records values of which the table only keeps the present one.
+// note records values of which the table only keeps the current one.
 func (t *table) note() {
 	t.grain.Note(t.talkers.Grain())
 	t.drops.Note(t.talkers.Dropped())
 }
 
-// missedSince is the most units of one client since a mark that are in no slot; 0 is
-// the last mark. Units counted in a slot that was then taken over are not included:
-// they are in drops.
+// missedSince returns the most units of one client since a mark that are in no slot; 0 is
+// the last mark. Units counted in a slot that was then taken over are not included: they
+// are in drops.
 func (t *table) missedSince(mark int) (most uint64) {
 	for i := range t.missed {
 		units, pending := t.talkers.Missed(i)
@@ -89,7 +89,7 @@ func (t *table) missedSince(mark int) (most uint64) {
 	return most
 }
 
-// recent is the growth of slot i, of which s is a copy, within the window of rates,
+// recent returns the growth of slot i, of which s is a copy, within the window of rates,
 // and how much of it was denied.
 func (t *table) recent(i int, s *sketch.Slot) (units, denied uint64) {
 	if m := &t.slots[i]; s.Gen == m.gen {
@@ -98,7 +98,7 @@ func (t *table) recent(i int, s *sketch.Slot) (units, denied uint64) {
 	return s.Count + s.Shed, s.Shed
 }
 
-// doubt is the Doubt of the table over the window of rates. The grain is the largest
+// doubt returns the Doubt of the table over the window of rates. The grain is the largest
 // since the oldest mark, which can only widen the bound.
 func (t *table) doubt() Doubt {
 	t.note()

@@ -12,21 +12,21 @@ import (
 // Source supplies counts from elsewhere for the same rules: from the other nodes of
 // a cluster. Rules are numbered as in [Ranking.Rules].
 type Source interface {
-	// Each calls f with the units that each client sent to each node since the
-	// mark before the last one. What f gets is borrowed. Top calls Each twice; the
-	// second call may include later units.
+	// Each calls f with the units that each client sent to each node since the mark before
+	// the last one. The arguments of f are borrowed. Top calls Each twice; the second call
+	// may include later units.
 	Each(f func(c *Count))
 	// Doubt bounds what Each leaves out.
 	Doubt(rule int) Doubt
 }
 
-// Count is what one node has counted of one client.
+// Count is what one node has counted for one client.
 type Count struct {
 	Node   string
 	Rule   int
 	Pos    uint64 // sketch.Digest.Pos
 	Units  uint64
-	Denied uint64 // of Units: by the bucket table or a ban
+	Denied uint64 // part of Units: denied by the bucket table or a ban
 	Name   []byte // empty if unknown
 }
 
@@ -44,7 +44,7 @@ type candidate struct {
 	nodes []string
 }
 
-// sum is what all nodes have counted of a client.
+// sum is what all nodes have counted for a client.
 type sum struct{ units, denied uint64 }
 
 // Top returns the n clients with the highest rates, highest first; with sources, a
@@ -125,7 +125,7 @@ func (r *Ranking) highest(sums map[client]sum, n int) []candidate {
 	return top
 }
 
-// scale is how many of a rule's counts make a unit.
+// scale returns how many of a rule's counts make a unit.
 func (r *Ranking) scale(rule int) float64 {
 	return float64(max(1, r.tables[rule].rule.TopTalkers().Unit))
 }

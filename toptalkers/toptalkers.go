@@ -10,9 +10,9 @@
 //	top.Tick(limiter.Now())          // when traffic begins, then once a second
 //	top.Top(20, limiter.Now())       // whenever somebody asks
 //
-// Package server makes them by itself, and in a cluster package gossip does, adding
-// the counts of the other nodes. A limiter must have at most one Ranking, since Tick
-// starts new epochs of the limiter's tables.
+// Package server makes these calls itself, and in a cluster package gossip does, adding the
+// counts of the other nodes. A limiter must have at most one Ranking, since Tick starts new
+// epochs of the limiter's tables.
 //
 // # What a rate means
 //
@@ -45,11 +45,12 @@ import (
 // Rule is a rule whose top talkers are ranked. *fastlimit.Rule implements it.
 // Implementations are safe for concurrent use.
 type Rule interface {
-	// TopTalkers has the table of the rule's top talkers; its Table is nil if there is none.
+	// TopTalkers returns the table of the rule's top talkers; its Table is nil if there is
+	// none.
 	TopTalkers() sketch.RuleTalkers
 }
 
-// Talker is one of the clients that send the most.
+// Talker is one of the top talkers.
 type Talker struct {
 	Rule string `json:"rule"`
 	Key  string `json:"key"` // as the rule writes it; "?" and a digest while the name is unknown
@@ -64,18 +65,18 @@ type Talker struct {
 	Rate  float64 `json:"rate"`
 	Error float64 `json:"error"`
 	// Denied is how much of Rate the bucket table or a ban denied, within ± Error. It
-	// leaves out what only the exact bucket denied: of clients that go on asking that is
-	// the first denial of a series, but with [fastlimit.RuleConfig].CountDenied all of
-	// them until the window is full.
+	// leaves out denials by the exact bucket alone. For a client that keeps asking that is
+	// the first denial of a series, but with [fastlimit.RuleConfig].CountDenied all of them
+	// until the window is full.
 	Denied float64  `json:"denied"`
 	Nodes  []string `json:"nodes"` // names of the nodes that count the client
 	// Name is the compact name that Key was written from; empty while it is unknown.
 	Name string `json:"-"`
 }
 
-// Ranking ranks the top talkers of this node's rules. Safe for concurrent use; now
-// is monotonic time with an arbitrary origin, from the same clock in all calls. The
-// zero value ranks nobody: call [New].
+// Ranking ranks the top talkers of this node's rules. Safe for concurrent use; now is
+// monotonic time with an arbitrary origin, from the same clock in all calls. The zero value
+// ranks no clients: call [New].
 type Ranking struct {
 	node string
 
@@ -98,8 +99,8 @@ func New[R Rule](node string, rules []R) *Ranking {
 	return r
 }
 
-// Rules is the number of rules that are ranked. Other methods number them from 0,
-// in the order of New.
+// Rules returns the number of rules that are ranked. Other methods number them from 0, in
+// the order of New.
 func (r *Ranking) Rules() int { return len(r.tables) }
 
 // Tick sets marks and ends epochs when they are due. Call it about once a second. A

@@ -1,14 +1,14 @@
-// Package window turns the generations of the first-seen filter.
+// Package window rotates the generations of the first-seen filter.
 //
-// A [Filter] has the two generations of a [sketch.Blooms]. A sighting marks the
-// current one; a client is new if neither knows it. Every period the previous
-// generation is wiped and becomes the current one, so that a mark made at t
-// is remembered until t + W at least, where W is the configured window, and
-// until t + 2W + W/8 at most, plus the time by which the two turns after it
-// come late.
+// A [Filter] has the two generations of a [sketch.Blooms]. A sighting marks the current
+// one; a client is new if neither knows it. Every period the previous generation is wiped
+// and becomes the current one, so that a mark made at t is remembered until t + W at least,
+// where W is the configured window, and until t + 2W + W/8 at most, plus the delays of the
+// two rotations after it.
 //
-// The direction of every error is towards remembering: late turns, a clock
-// that steps back, a saturated filter all mean that fewer clients count as
+// All errors are towards remembering: late rotations, a clock that steps back, and a
+// saturated filter all mean that fewer clients count as new, and being known costs a client
+// no more than an exact check.
 // new, and being known costs a client no more than an exact check.
 package window
 
@@ -26,15 +26,14 @@ import (
 // lookup waits for a rotation. The zero value is not usable: call
 // [Filter.Init].
 type Filter struct {
-	// epoch counts turns; generation epoch&1 is the current one. Written
-	// under mu.
+	// epoch counts rotations; generation epoch&1 is the current one. Written under mu.
 	epoch atomic.Uint64
-	// due is the time of the next turn in ns. Written under mu.
+	// due is the time of the next rotation in ns. Written under mu.
 	due    atomic.Int64
 	period int64 // W and the margin for wiping, ns
 	gens   sketch.Blooms
 
-	mu sync.Mutex // serializes turns; never held by a lookup
+	mu sync.Mutex // serializes rotations; never held by a lookup
 }
 
 // maxWindow keeps sums of times and periods within 64 bits.
@@ -59,7 +58,7 @@ func (f *Filter) Init(w time.Duration, words int, now time.Duration) error {
 	return nil
 }
 
-// after is now + period, and at the end of time the end: the window then lasts.
+// after returns now + period, or the end of time if that is earlier: the window then lasts.
 func after(now time.Duration, period int64) int64 {
 	if int64(now) > math.MaxInt64-period {
 		return math.MaxInt64
@@ -76,16 +75,15 @@ func (f *Filter) FirstSeen(d sketch.Digest, now time.Duration) bool {
 
 // mark is FirstSeen for a caller that found the epoch to be e.
 func (f *Filter) mark(e uint64, d sketch.Digest, now time.Duration) bool {
-	// A request turns the generations only if nobody called Advance for a
-	// sixteenth of a period.
+	// A request rotates the generations only if Advance was not called for a sixteenth of a
+	// period.
 	if int64(now)-f.due.Load() >= f.period>>4 {
 		f.Advance(now)
 		e = f.epoch.Load()
 	}
-	// Mark first, then look into the previous one: a caller that still takes
-	// the other generation for the current one does the same the other way
-	// round, so one of the two sees the other's mark and they cannot both be
-	// first.
+	// Mark first, then look into the previous one. A caller that still takes the other
+	// generation for the current one does the same with the two exchanged, so one of the
+	// two sees the other's mark and they cannot both be first.
 	first := f.gens.MarkNew(e, d)
 	if turned := f.epoch.Load(); turned != e {
 		// The mark is gone already or will be too soon.
@@ -94,15 +92,16 @@ func (f *Filter) mark(e uint64, d sketch.Digest, now time.Duration) bool {
 	return first
 }
 
-// KnowEverybody remembers every client as if it had been seen just now: nobody
-// is first seen for a window. Call it before anything else, for a filter that
-// takes the place of one whose sightings it does not know.
+// KnowEverybody remembers every client as if it had been seen just now: no client is first
+// seen for a window. Call it before anything else, for a filter that replaces one whose
+// sightings it does not know.
 func (f *Filter) KnowEverybody() { f.gens.Fill(f.epoch.Load() + 1) }
 
-// Merge remembers whom from does, which may have another window, or everybody if it has
-// another size. They stay for W at least, as of now. Both may be in use.
+// Merge remembers the clients that from remembers, or every client if from has another
+// size. Its window may differ. The clients stay for W at least, as of now. Both may be in
+// use.
 func (f *Filter) Merge(from *Filter) {
-	f.mu.Lock() // no turn meanwhile
+	f.mu.Lock() // no rotation meanwhile
 	defer f.mu.Unlock()
 	if e := f.epoch.Load(); from == nil || !f.gens.Merge(e, &from.gens) {
 		f.gens.Fill(e)
@@ -114,13 +113,13 @@ func (f *Filter) Known(d sketch.Digest) bool {
 	return f.gens.Has(0, d) || f.gens.Has(1, d)
 }
 
-// Advance turns the generations if the period is over at now. One caller
-// turns, others return at once. A clock found before the current period starts
-// a new one at now.
+// Advance rotates the generations if the period is over at now. One caller rotates, others
+// return at once. If the clock is before the start of the current period, a new one starts
+// at now.
 //
-// However long the period has been over, it turns once: a second turn would
-// wipe the marks that are being made during the first. What was known before a
-// long gap stays known for one more period.
+// However long the period has been over, it rotates once: a second rotation would wipe the
+// marks that are being made during the first. What was known before a long gap stays known
+// for one more period.
 func (f *Filter) Advance(now time.Duration) {
 	if !f.mu.TryLock() {
 		return

@@ -5,17 +5,17 @@
 //	limited, err := fasthttplimit.New(fasthttplimit.Config{Limits: []fasthttplimit.Limit{{Rule: perIP}}})
 //	fasthttp.ListenAndServe(":8080", limited.Wrap(handler))
 //
-// An admitted request reaches the handler unchanged. A denied one does not: the
-// middleware answers it with Retry-After, RateLimit-Policy, RateLimit, X-RateLimit-*
-// (or other headers: see Config.Headers) and a problem document (RFC 9457), unless
-// OnDeny answers in its own way.
+// An admitted request reaches the handler unchanged. A denied one does not: the middleware
+// answers it with Retry-After, RateLimit-Policy, RateLimit, X-RateLimit-* (or other
+// headers: see Config.Headers) and a problem document (RFC 9457), unless OnDeny answers it
+// instead.
 //
 // # Waiting
 //
-// A request of a rule with a MaxWait waits for its place instead of being denied, see
-// [fastlimit.Rule.Wait]. fasthttp does not tell when a client hangs up, so such
-// a request keeps its place until its turn comes. Before Shutdown call
-// [fastlimit.Limiter.StopWaiting], or it waits for those who wait.
+// A request under a rule with a MaxWait waits for its turn instead of being denied; see
+// [fastlimit.Rule.Wait]. fasthttp does not report when a client hangs up, so such a request
+// keeps its slot until its turn comes. Call [fastlimit.Limiter.StopWaiting] before
+// Shutdown, which would otherwise wait for all waiting requests.
 //
 // # Who the client is
 //
@@ -38,17 +38,17 @@ import (
 
 // Config configures a [Middleware].
 type Config struct {
-	// Limits are the rules, all of one limiter. At least one. A request is
-	// admitted if every rule that applies admits it; if one denies it, the others
-	// are not charged. Shadow rules count, but deny nobody.
+	// Limits are the rules, all of one limiter. At least one. A request is admitted if
+	// every rule that applies admits it; if one denies it, the others are not charged.
+	// Shadow rules count, but never deny.
 	Limits []Limit
 
-	// Clients finds out who the client of a request is behind trusted proxies. nil:
-	// nobody is trusted, so the peer is the client.
+	// Clients determines the client of a request behind trusted proxies. nil means that no
+	// proxy is trusted, so the peer is the client.
 	Clients *policy.Identity
 
-	// Skip returns true for requests to exempt from all limits. They are not
-	// charged. nil: none.
+	// Skip returns true for requests to exempt from all limits. They are not charged. nil
+	// exempts none.
 	Skip func(ctx *fasthttp.RequestCtx) bool
 
 	// DenyStatus is the status of a denial, 400 to 599. 0 means 429.
@@ -58,12 +58,12 @@ type Config struct {
 	// [Verdict.Write] set. Empty means [RateLimitHeaders] and [XRateLimitHeaders].
 	Headers []HeaderSet
 
-	// OnDeny answers denied requests in place of v.Write(&ctx.Response), the default.
+	// OnDeny answers denied requests instead of v.Write(&ctx.Response), the default.
 	OnDeny func(ctx *fasthttp.RequestCtx, v *Verdict)
 
 	// OnAllow is called for admitted requests, for example to call v.SetHeaders, which
-	// tells clients of their limit before they exceed it. It is called after the
-	// handler, which may reset the response. nil: nothing is called.
+	// tells clients their limit before they exceed it. It is called after the handler,
+	// which may reset the response. Optional.
 	OnAllow func(ctx *fasthttp.RequestCtx, v *Verdict)
 }
 
@@ -80,8 +80,8 @@ type Limit struct {
 	Cost func(ctx *fasthttp.RequestCtx) uint64
 }
 
-// HeaderSet is a family of header fields that tell a client of its limit. docs/http.md
-// shows what each sends.
+// HeaderSet is a family of header fields that tell a client its limit. docs/http.md shows
+// what each sends.
 type HeaderSet = denial.HeaderSet
 
 // The header sets.
@@ -90,7 +90,7 @@ const (
 	RateLimitLegacyHeaders HeaderSet = denial.RateLimitLegacy // RateLimit-Limit, -Remaining and -Reset, its drafts up to -06
 	XRateLimitHeaders      HeaderSet = denial.XRateLimit      // X-RateLimit-Remaining, -Clear and -Reset, in seconds with three decimals
 	XRateLimitLimitHeaders HeaderSet = denial.XRateLimitLimit // X-RateLimit-Limit, -Remaining and -Retry-After
-	NoHeaders              HeaderSet = denial.NoHeaders       // none of these; not beside others
+	NoHeaders              HeaderSet = denial.NoHeaders       // none of these; not together with others
 )
 
 // Verdict is the decision on one request. It is pooled: the function that gets it must
@@ -98,8 +98,8 @@ const (
 type Verdict struct {
 	fastlimit.Decision
 
-	// Rule is the rule that decided: of several that deny, the one with the longest
-	// RetryAfter; for an admission, the last enforced one. nil if none applied.
+	// Rule is the rule that decided: if several deny, the one with the longest RetryAfter;
+	// for an admission, the last enforced one. nil if none applied.
 	Rule *fastlimit.Rule
 
 	answer *denial.Answer
@@ -170,10 +170,10 @@ func (m *Middleware) call(hook func(*fasthttp.RequestCtx, *Verdict), ctx *fastht
 	m.verdicts.Put(v)
 }
 
-// SetHeaders sets the headers that tell a client of its limit, those of Config.Headers.
-// A denial has Retry-After and Cache-Control besides. An admission has what is true
-// for every client, such as RateLimit-Policy, and the rest only if the exact bucket was
-// asked. Estimates are never shown.
+// SetHeaders sets the headers that tell a client its limit, those of Config.Headers. A
+// denial also has Retry-After and Cache-Control. An admission has those that are true for
+// every client, such as RateLimit-Policy, and the rest only if the exact bucket was asked.
+// Estimates are never shown.
 func (v *Verdict) SetHeaders(h *fasthttp.ResponseHeader) {
 	if v.answer != nil {
 		v.answer.SetFields(&v.buffer, &v.Decision, func(name denial.Name, value []byte) { h.SetCanonical(name.Bytes, value) })

@@ -1,5 +1,5 @@
 // Package grpclimit limits the calls to gRPC servers by the rules of a limiter. It is a
-// module of its own, so that the main module does not depend on gRPC.
+// separate module, so that the main module does not depend on gRPC.
 //
 //	limited, err := grpclimit.New(grpclimit.Config{Limits: []grpclimit.Limit{{Rule: perIP}}})
 //	srv := grpc.NewServer(grpc.UnaryInterceptor(limited.Unary), grpc.StreamInterceptor(limited.Stream))
@@ -11,10 +11,10 @@
 //
 // # Waiting
 //
-// A call of a rule with a MaxWait waits for its place instead of being denied, see
-// [fastlimit.Rule.Wait]. If the client cancels it, the next moves up. Before
-// grpc.Server.GracefulStop call [fastlimit.Limiter.StopWaiting], or it waits for those
-// who wait.
+// A call under a rule with a MaxWait waits for its turn instead of being denied; see
+// [fastlimit.Rule.Wait]. If the client cancels it, the next moves up. Call
+// [fastlimit.Limiter.StopWaiting] before grpc.Server.GracefulStop, which would otherwise
+// wait for all waiting calls.
 //
 // # Who the client is
 //
@@ -43,17 +43,17 @@ import (
 
 // Config configures an [Interceptor].
 type Config struct {
-	// Limits are the rules, all of one limiter. At least one. A call is admitted if
-	// every rule that applies admits it; if one denies it, the others are not charged.
-	// Shadow rules count, but deny nobody.
+	// Limits are the rules, all of one limiter. At least one. A call is admitted if every
+	// rule that applies admits it; if one denies it, the others are not charged. Shadow
+	// rules count, but never deny.
 	Limits []Limit
 
-	// Clients finds out who the client of a call is behind trusted proxies. nil:
-	// nobody is trusted, so the peer is the client.
+	// Clients determines the client of a call behind trusted proxies. nil means that no
+	// proxy is trusted, so the peer is the client.
 	Clients *policy.Identity
 
-	// Skip returns true for calls to exempt from all limits. They are not charged.
-	// nil: none.
+	// Skip returns true for calls to exempt from all limits. They are not charged. nil
+	// exempts none.
 	Skip func(c Call) bool
 
 	// OnDeny returns the error that a denied call ends with. If OnDeny is nil or
@@ -83,8 +83,7 @@ type Call struct {
 // Verdict is the decision on a denied call.
 type Verdict struct {
 	fastlimit.Decision
-	// Rule is the rule that decided: of several that deny, the one with the longest
-	// RetryAfter.
+	// Rule is the rule that decided: if several deny, the one with the longest RetryAfter.
 	Rule *fastlimit.Rule
 }
 
@@ -160,7 +159,7 @@ func (i *Interceptor) admit(c Call) error {
 	return v.Err()
 }
 
-// Err is the error that a denied call ends with: [codes.ResourceExhausted] with
+// Err returns the error that a denied call ends with: [codes.ResourceExhausted] with
 // RetryInfo and QuotaFailure.
 func (v *Verdict) Err() error {
 	config := v.Rule.Config()

@@ -5,16 +5,17 @@
 //	limited, err := nethttp.New(nethttp.Config{Limits: []nethttp.Limit{{Rule: perIP}}})
 //	http.ListenAndServe(":8080", limited.Wrap(mux))
 //
-// An admitted request reaches the handler unchanged. A denied one does not: the
-// middleware answers it with Retry-After, RateLimit-Policy, RateLimit, X-RateLimit-*
-// (or other headers: see Config.Headers) and a problem document (RFC 9457), unless
-// OnDeny answers in its own way.
+// An admitted request reaches the handler unchanged. A denied one does not: the middleware
+// answers it with Retry-After, RateLimit-Policy, RateLimit, X-RateLimit-* (or other
+// headers: see Config.Headers) and a problem document (RFC 9457), unless OnDeny answers it
+// instead.
 //
 // # Waiting
 //
-// A request of a rule with a MaxWait waits for its place instead of being denied, see
-// [fastlimit.Rule.Wait]. If its client hangs up, the next moves up. Before
-// http.Server.Shutdown call [fastlimit.Limiter.StopWaiting], or it waits for those who wait.
+// A request under a rule with a MaxWait waits for its turn instead of being denied; see
+// [fastlimit.Rule.Wait]. If its client hangs up, the next moves up. Call
+// [fastlimit.Limiter.StopWaiting] before http.Server.Shutdown, which would otherwise wait
+// for all waiting requests.
 //
 // # Who the client is
 //
@@ -36,17 +37,17 @@ import (
 
 // Config configures a [Middleware].
 type Config struct {
-	// Limits are the rules, all of one limiter. At least one. A request is
-	// admitted if every rule that applies admits it; if one denies it, the others
-	// are not charged. Shadow rules count, but deny nobody.
+	// Limits are the rules, all of one limiter. At least one. A request is admitted if
+	// every rule that applies admits it; if one denies it, the others are not charged.
+	// Shadow rules count, but never deny.
 	Limits []Limit
 
-	// Clients finds out who the client of a request is behind trusted proxies. nil:
-	// nobody is trusted, so the peer is the client.
+	// Clients determines the client of a request behind trusted proxies. nil means that no
+	// proxy is trusted, so the peer is the client.
 	Clients *policy.Identity
 
-	// Skip returns true for requests to exempt from all limits. They are not
-	// charged. nil: none.
+	// Skip returns true for requests to exempt from all limits. They are not charged. nil
+	// exempts none.
 	Skip func(r *http.Request) bool
 
 	// DenyStatus is the status of a denial, 400 to 599. 0 means 429.
@@ -56,12 +57,11 @@ type Config struct {
 	// [Verdict.Write] set. Empty means [RateLimitHeaders] and [XRateLimitHeaders].
 	Headers []HeaderSet
 
-	// OnDeny answers denied requests in place of v.Write(w), the default.
+	// OnDeny answers denied requests instead of v.Write(w), the default.
 	OnDeny func(w http.ResponseWriter, r *http.Request, v *Verdict)
 
-	// OnAllow is called for admitted requests before their handler, for example to
-	// call v.SetHeaders, which tells clients of their limit before they exceed it.
-	// nil: nothing is called.
+	// OnAllow is called for admitted requests before their handler, for example to call
+	// v.SetHeaders, which tells clients their limit before they exceed it. Optional.
 	OnAllow func(w http.ResponseWriter, r *http.Request, v *Verdict)
 }
 
@@ -78,8 +78,8 @@ type Limit struct {
 	Cost func(r *http.Request) uint64
 }
 
-// HeaderSet is a family of header fields that tell a client of its limit. docs/http.md
-// shows what each sends.
+// HeaderSet is a family of header fields that tell a client its limit. docs/http.md shows
+// what each sends.
 type HeaderSet = denial.HeaderSet
 
 // The header sets.
@@ -88,7 +88,7 @@ const (
 	RateLimitLegacyHeaders HeaderSet = denial.RateLimitLegacy // RateLimit-Limit, -Remaining and -Reset, its drafts up to -06
 	XRateLimitHeaders      HeaderSet = denial.XRateLimit      // X-RateLimit-Remaining, -Clear and -Reset, in seconds with three decimals
 	XRateLimitLimitHeaders HeaderSet = denial.XRateLimitLimit // X-RateLimit-Limit, -Remaining and -Retry-After
-	NoHeaders              HeaderSet = denial.NoHeaders       // none of these; not beside others
+	NoHeaders              HeaderSet = denial.NoHeaders       // none of these; not together with others
 )
 
 // Verdict is the decision on one request. It is pooled: the function that gets it must
@@ -96,8 +96,8 @@ const (
 type Verdict struct {
 	fastlimit.Decision
 
-	// Rule is the rule that decided: of several that deny, the one with the longest
-	// RetryAfter; for an admission, the last enforced one. nil if none applied.
+	// Rule is the rule that decided: if several deny, the one with the longest RetryAfter;
+	// for an admission, the last enforced one. nil if none applied.
 	Rule *fastlimit.Rule
 
 	answer *denial.Answer
@@ -124,7 +124,7 @@ func New(c Config) (*Middleware, error) {
 // Client returns the client of a request and how it is known, see
 // [policy.Identity.Client]. It does not allocate.
 func Client(r *http.Request, clients *policy.Identity) (netip.Addr, policy.ClientSource) {
-	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // what does not parse is the invalid address, which is refused
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // an address that does not parse is the invalid one, which is refused
 	return clients.ClientString(peer.Addr(), r.Header[clients.Header()])
 }
 
@@ -163,10 +163,10 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request) bool {
 
 func writeVerdict(w http.ResponseWriter, _ *http.Request, v *Verdict) { v.Write(w) }
 
-// SetHeaders sets the headers that tell a client of its limit, those of Config.Headers.
-// A denial has Retry-After and Cache-Control besides. An admission has what is true
-// for every client, such as RateLimit-Policy, and the rest only if the exact bucket was
-// asked. Estimates are never shown.
+// SetHeaders sets the headers that tell a client its limit, those of Config.Headers. A
+// denial also has Retry-After and Cache-Control. An admission has those that are true for
+// every client, such as RateLimit-Policy, and the rest only if the exact bucket was asked.
+// Estimates are never shown.
 func (v *Verdict) SetHeaders(h http.Header) {
 	if v.answer != nil {
 		v.answer.SetFields(&v.buffer, &v.Decision, func(name denial.Name, value []byte) { h.Set(name.String, string(value)) })
