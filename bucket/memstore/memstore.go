@@ -75,7 +75,7 @@ func (s *Store) Submit(op *bucket.Op) error {
 	}
 }
 
-// date is the store's time at op.At, or now without one. It is rounded down, so
+// date returns the store's time at op.At, or now if that is not set. It is rounded down, so
 // that an operation never looks younger than it is.
 func (s *Store) date(op *bucket.Op) uint64 {
 	now := s.now()
@@ -86,8 +86,8 @@ func (s *Store) date(op *bucket.Op) uint64 {
 	return now - min(age, now)
 }
 
-// Close implements [bucket.Store]. It completes what is queued whatever ctx says,
-// as no operation waits for I/O.
+// Close implements [bucket.Store]. It completes the queued operations whatever ctx says, as
+// none waits for I/O.
 func (s *Store) Close(context.Context) error {
 	s.mu.Lock()
 	if !s.closed {
@@ -106,8 +106,7 @@ func (s *Store) State(key string) step.State {
 	return s.states[key]
 }
 
-// Forget empties the store, as a restart would, including the marks of refunds and
-// resets.
+// Forget empties the store, as a restart would, including the marks of refunds and resets.
 func (s *Store) Forget() {
 	s.stateMu.Lock()
 	defer s.stateMu.Unlock()

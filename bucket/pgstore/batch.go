@@ -12,7 +12,7 @@ import (
 	"github.com/fastlimit/fastlimit/bucket/step"
 )
 
-// numParameters is how many parameters the function operate has.
+// numParameters is the number of parameters of the function operate.
 const numParameters = 17
 
 // locked is an operation and the advisory lock of its key.
@@ -21,8 +21,8 @@ type locked struct {
 	lock int32
 }
 
-// batch is the working memory of one Exec: the operations, in the order in which the
-// function has them, and its parameters.
+// batch is the working memory of one Exec: the operations, in the order in which they are
+// passed to the function, and its parameters.
 type batch struct {
 	ops   []locked
 	rows  []row
@@ -37,7 +37,7 @@ type batch struct {
 	parameters                              [numParameters]any
 }
 
-// row is what the function answers for one operation.
+// row is the function's answer to one operation.
 type row struct {
 	granted, reply, now int64
 	late                bool
@@ -51,14 +51,14 @@ func (b *batch) reset() {
 	b.floors, b.backs, b.dates, b.dues = b.floors[:0], b.backs[:0], b.dates[:0], b.dues[:0]
 }
 
-// lockOf is the advisory lock of a key. All nodes compute the same; keys that share
+// lockOf returns the advisory lock of a key. All nodes compute the same. Keys that share
 // one wait for each other, which is all that a collision costs.
 func lockOf(key string) int32 { return int32(uint32(xxhash.Sum64String(key))) }
 
 func (b *batch) add(op *bucket.Op) { b.ops = append(b.ops, locked{op, lockOf(op.Key)}) }
 
-// arrange sorts the operations by the locks of their keys, so that all batches take
-// locks in one order. Those on the same key stay in theirs.
+// arrange sorts the operations by the locks of their keys, so that all batches take locks
+// in one order. Operations on the same key keep their order.
 func (b *batch) arrange() {
 	slices.SortStableFunc(b.ops, func(x, y locked) int {
 		return cmp.Or(cmp.Compare(x.lock, y.lock), cmp.Compare(x.op.Key, y.op.Key))
@@ -77,7 +77,7 @@ func (b *batch) arrange() {
 	}
 }
 
-// fill sets the parameters. clock is nil but in tests.
+// fill sets the parameters. clock is nil except in tests.
 func (b *batch) fill(dating *remote.Dating, wait time.Duration, clock any) []any {
 	for _, o := range b.ops {
 		b.addNumbers(o.op, dating.Date(o.op))
@@ -113,5 +113,5 @@ func (b *batch) addNumbers(op *bucket.Op, date uint64) {
 	b.denials = append(b.denials, r.CountDenied)
 }
 
-// signed is a number below 2^53.
+// signed converts a number below 2^53.
 func signed(n uint64) int64 { return int64(n) }

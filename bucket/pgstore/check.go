@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// minServer is the earliest server_version_num: 14 knows scans of a range of pages.
+// minServer is the earliest server_version_num: 14 supports scans of a range of pages.
 const minServer = 140000
 
 // check reports whether the server can do the work: it is PostgreSQL 14 or later,
@@ -51,8 +51,8 @@ func (d *driver) checkServer(ctx context.Context) error {
 	return nil
 }
 
-// checkSchema compares the version of the schema. The classes of SQLSTATE already say
-// what to do about one that is missing.
+// checkSchema compares the version of the schema. If there is none, the class of the
+// SQLSTATE already says what to do.
 func (d *driver) checkSchema(ctx context.Context) error {
 	var version int
 	if err := d.pool.QueryRow(ctx, d.sql.version).Scan(&version); err != nil {
@@ -75,15 +75,15 @@ const probeKey = "!probe"
 // always has something to write.
 var probeShape, _ = bucket.NewShape(1000, time.Second, 1<<20)
 
-// Probe implements [remote.Driver]. It takes from a bucket of its own, which needs all
-// that any take needs.
+// Probe implements [remote.Driver]. It takes from a separate bucket, which needs the same
+// privileges as any take.
 func (d *driver) Probe(ctx context.Context) (err error) {
 	op := &bucket.Op{Kind: bucket.Take, Key: probeKey, Shape: probeShape, Cost: probeShape.Unit(), Count: 1}
 	d.Exec(ctx, []*bucket.Op{op}, func(_ *bucket.Op, _ bucket.Reply, e error) { err = e })
 	return err
 }
 
-// Measure implements [remote.Driver], on a connection of its own.
+// Measure implements [remote.Driver], on a separate connection.
 func (d *driver) Measure(ctx context.Context, trips []time.Duration) (err error) {
 	defer recovered(&err)
 	c := d.pool.Config().ConnConfig

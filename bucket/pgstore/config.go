@@ -28,22 +28,22 @@ type Config struct {
 	// after half of that, and an attempt to connect after 40·Timeout, at least 1 s.
 	Timeout time.Duration
 
-	// Workers is the number of statements in flight, each on a connection of its own.
-	// There are two connections more, for probes and for pruning. Default 2.
+	// Workers is the number of statements in flight, each on a separate connection. There
+	// are two more connections, for probes and for pruning. Default 2.
 	Workers int
 
-	// Queue is how many operations may wait for a worker; one more is refused with
+	// Queue is how many operations may wait for a worker; any more are refused with
 	// [bucket.ErrBusy]. Default 2048.
 	Queue int
 
-	// RetryMin and RetryMax bound the pause between attempts to reach a PostgreSQL
-	// that is away; see package remote. Defaults 100 ms and 2 s.
+	// RetryMin and RetryMax bound the pause between attempts to reach a PostgreSQL that is
+	// unavailable; see package remote. Defaults 100 ms and 2 s.
 	RetryMin, RetryMax time.Duration
 
 	// Prune is the pause between two searches for expired rows. Default 1 minute.
 	Prune time.Duration
 
-	// Logger gets changes of state. Default [slog.Default].
+	// Logger logs changes of state. Default [slog.Default].
 	Logger *slog.Logger
 }
 
@@ -86,17 +86,16 @@ func (c Config) WithDefaults() Config {
 func (c *Config) ioTimeout() time.Duration   { return max(5*c.Timeout, minIO) }
 func (c *Config) dialTimeout() time.Duration { return max(40*c.Timeout, minDial) }
 
-// lockTimeout bounds a statement's wait for locks: the server gives up before this
-// side does.
+// lockTimeout bounds a statement's wait for locks: the server gives up before the client
+// does.
 func (c *Config) lockTimeout() time.Duration { return c.ioTimeout() / 2 }
 
-// batchTimeout bounds one batch: the question for the clock, the wait for a
-// connection and the statement. Connecting may take longer: it goes on in the
-// background, or a server that swallows packets would have batches fail too rarely to
-// open the breaker.
+// batchTimeout bounds one batch: the query for the clock, the wait for a connection and the
+// statement. Connecting may take longer and continues in the background. Otherwise a server
+// that swallows packets would make batches fail too rarely to open the breaker.
 func (c *Config) batchTimeout() time.Duration { return 3 * c.ioTimeout() }
 
-// startTimeout bounds each step of what is checked before anything depends on it.
+// startTimeout bounds each step of the checks before anything depends on them.
 func (c *Config) startTimeout() time.Duration { return c.dialTimeout() + c.batchTimeout() }
 
 // pool returns the settings of connections of a valid configuration.
@@ -108,8 +107,8 @@ func (c *Config) pool() (*pgxpool.Config, error) {
 	pc.MaxConns = int32(c.Workers + extraConns) // at most MaxWorkers
 	pc.MinConns = int32(c.Workers)
 	pc.ConnConfig.ConnectTimeout = c.dialTimeout()
-	// A ping would cost every lone operation a round trip. A connection that broke
-	// while nobody used it fails one batch.
+	// A ping would cost every lone operation a round trip. A connection that broke while it
+	// was idle fails one batch.
 	pc.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
 	pc.ConnConfig.BuildFrontend = newFrontend
 	if p := pc.ConnConfig.RuntimeParams; p["application_name"] == "" {

@@ -68,15 +68,15 @@ func errorWithFix(c *remote.Class, err error, fix string) *remote.Error {
 	return &remote.Error{Package: "fastlimit/pgstore", Class: c, Err: err, Fix: fix}
 }
 
-// recovered makes an error of a panic of pgx: where a server breaks the protocol in some ways
-// it has those (FuzzServer). It is to be deferred.
+// recovered converts a panic of pgx to an error: pgx panics on some violations of the
+// protocol (FuzzServer). It must be deferred.
 func recovered(err *error) {
 	if p := recover(); p != nil {
 		*err = newError(classProtocol, fmt.Errorf("%v", p))
 	}
 }
 
-// asError returns err with its class, nil for nil.
+// asError returns err with its class, or nil for nil.
 func asError(err error) *remote.Error {
 	if e, ok := errors.AsType[*remote.Error](err); ok || err == nil {
 		return e
@@ -132,7 +132,7 @@ func isTLS(err error) bool {
 	return verification || errors.As(err, &unknown) || errors.As(err, &host) || errors.As(err, &header)
 }
 
-// classifyText is for errors of pgx that have nothing but a text.
+// classifyText classifies errors of pgx that have only a text.
 func classifyText(msg string) *remote.Class {
 	switch {
 	case strings.Contains(msg, "read-write"), strings.Contains(msg, "read only"), strings.Contains(msg, "server is in hot standby mode"), strings.Contains(msg, "not primary"):

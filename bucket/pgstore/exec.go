@@ -16,7 +16,7 @@ import (
 // maxNumber is the largest number in a row or an answer.
 const maxNumber = 1<<53 - 1
 
-// maxKey is the longest key that the index takes for sure.
+// maxKey is the longest key that the index is certain to accept.
 const maxKey = 1024
 
 // Exec implements [remote.Driver]. It sends the operations as one statement, once: a
@@ -57,7 +57,7 @@ var (
 	errAnswer = newError(classProtocol, errors.New("unexpected answer of the function operate"))
 )
 
-// refusal is why an operation is not sent, nil if it is.
+// refusal returns why an operation is not sent, or nil if it is.
 func (d *driver) refusal(op *bucket.Op) error {
 	switch s := &op.Shape; {
 	case !d.Runs(op.Algorithm):
@@ -110,8 +110,8 @@ func (d *driver) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	return d.pool.Acquire(ctx)
 }
 
-// failed gives an error its class. A connection that broke may lead to another server
-// next time, with another clock.
+// failed adds the class to an error. After a broken connection the next one may lead to
+// another server, with another clock.
 func (d *driver) failed(err error) error {
 	e := asError(err)
 	if errors.Is(e, bucket.ErrAway) {
@@ -120,8 +120,8 @@ func (d *driver) failed(err error) error {
 	return e
 }
 
-// read reads all rows, one for each operation. Before the last, nothing is certain: an
-// error rolls all of them back.
+// read reads all rows, one for each operation. Nothing is certain before the last: an error
+// rolls all of them back.
 func (b *batch) read(rows pgx.Rows) error {
 	defer rows.Close()
 	sound := true
@@ -130,7 +130,7 @@ func (b *batch) read(rows pgx.Rows) error {
 		if err := rows.Scan(&r.granted, &r.reply, &r.late, &r.now); err != nil {
 			return err
 		}
-		if len(b.rows) == len(b.ops) { // however many there are, they take no memory
+		if len(b.rows) == len(b.ops) { // further rows take no memory
 			return errAnswer
 		}
 		op := b.ops[len(b.rows)].op
@@ -146,7 +146,7 @@ func (b *batch) read(rows pgx.Rows) error {
 	return nil
 }
 
-// dating is how the operations are dated, if any of them need it. That may cost a
+// dating returns how the operations are dated, if any of them need it. That may cost a
 // round trip.
 func (d *driver) dating(ctx context.Context, ops []locked) (remote.Dating, error) {
 	if !slices.ContainsFunc(ops, func(o locked) bool { return remote.Dated(o.op) }) {
@@ -164,7 +164,7 @@ func (d *driver) dating(ctx context.Context, ops []locked) (remote.Dating, error
 	})
 }
 
-// testClock is the time in place of the server's, nil but in tests.
+// testClock returns the time that replaces the server's, nil except in tests.
 func (d *driver) testClock() any {
 	if d.clock == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// logIn is what each new connection is prepared by: the login of that time.
+// logIn prepares each new connection with the current login.
 func (d *driver) logIn(_ context.Context, c *pgx.ConnConfig) error {
 	if l := d.login.Load(); l != nil {
 		l = l.Copy()
@@ -19,10 +19,10 @@ func (d *driver) logIn(_ context.Context, c *pgx.ConnConfig) error {
 	return nil
 }
 
-// Renew has connections that are made from now on, registries' too, log in as c says: by the
-// user, password and certificates of its URL, whose files are read again. Those that are there
-// stay. It is an error, and changes nothing, if c differs from the configuration of the store in
-// anything that [Config.WithoutLogin] keeps.
+// Renew makes new connections, including those of registries, log in as c says: by the
+// user, password and certificates of its URL, whose files are read again. Existing
+// connections stay. It returns an error, and changes nothing, if c differs from the
+// configuration of the store in anything that [Config.WithoutLogin] keeps.
 func (s *Store) Renew(c Config) error {
 	if !reflect.DeepEqual(c.WithoutLogin(), s.driver.config.WithoutLogin()) {
 		return errors.New("fastlimit/pgstore: more than the login is another: open a store anew")
@@ -42,8 +42,8 @@ func (s *Store) Renew(c Config) error {
 // byLogin are the parameters of a URL that belong to the login.
 var byLogin = []string{"user", "password", "passfile", "sslrootcert", "sslcert", "sslkey", "sslpassword"}
 
-// WithoutLogin is what has to stay when the login changes: all but the logger, and user, password
-// and certificates in the URL.
+// WithoutLogin returns the settings that must stay when the login changes: all except the
+// logger, and user, password and certificates in the URL.
 func (c Config) WithoutLogin() Config {
 	c = c.WithDefaults()
 	c.Logger = nil
@@ -55,7 +55,7 @@ func (c Config) WithoutLogin() Config {
 	for _, name := range byLogin {
 		values.Del(name)
 	}
-	if err == nil { // else it is no valid URL
+	if err == nil { // otherwise it is not a valid URL
 		c.URL = scheme + "://" + host + "?" + values.Encode()
 	}
 	return c

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// Bounds of what a server sends. pgx makes room for whatever the head of a message announces,
-// and keeps all settings that it is told of. The largest message that is due has a row of a
+// Bounds of a server's messages. pgx allocates whatever the head of a message announces,
+// and keeps all settings that it receives. The largest legitimate message has a row of a
 // registry.
 const (
 	maxMessage  = 256 << 10 // bytes
@@ -22,8 +22,8 @@ func newFrontend(r io.Reader, w io.Writer) *pgproto3.Frontend {
 	return pgproto3.NewFrontend(&messages{Reader: r}, w)
 }
 
-// messages are those of a server, which are checked as they come. They have one reader at a
-// time. https://www.postgresql.org/docs/17/protocol-message-formats.html
+// messages checks the messages of a server as they come. It has one reader at a time.
+// https://www.postgresql.org/docs/17/protocol-message-formats.html
 type messages struct {
 	io.Reader
 	head     [5]byte // kind and length
@@ -54,7 +54,7 @@ func (m *messages) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// begin begins a message. Its length is that of itself and the body.
+// begin begins a message. Its length includes itself and the body.
 func (m *messages) begin(kind byte, length uint32) {
 	m.have, m.left = 0, int(length)-4
 	setting := kind == 'S'
@@ -69,7 +69,7 @@ func (m *messages) begin(kind byte, length uint32) {
 	}
 }
 
-// messageError is a message that PostgreSQL does not send.
+// messageError is an error for a message that PostgreSQL does not send.
 type messageError string
 
 func (e messageError) Error() string { return "PostgreSQL does not send that: " + string(e) }

@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// prunePages is how many pages one statement of pruning looks at: some 10,000
-	// rows, which takes milliseconds.
+	// prunePages is how many pages one statement of pruning reads: some 10,000 rows, which
+	// takes milliseconds.
 	prunePages = 128
-	// pruneRest is how much longer than it took a step of pruning is followed by none.
+	// pruneRest is the pause after a step of pruning as a multiple of the step's duration.
 	pruneRest = 4
 )
 
-// pruner deletes expired rows from time to time, as long as the store is not away.
+// pruner deletes expired rows from time to time, unless the store is unavailable.
 type pruner struct {
 	stop context.CancelFunc
 	done sync.WaitGroup
@@ -37,7 +37,7 @@ func (p *pruner) end() {
 	p.done.Wait()
 }
 
-// rest waits, and reports whether ctx has not ended.
+// rest waits, and reports whether ctx is still valid.
 func rest(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -47,8 +47,8 @@ func rest(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// prune goes through the table once. It stops at an error: operations will run into
-// the same one, and say so.
+// prune scans the table once. It stops at an error: operations will run into the same one,
+// and report it.
 func (d *driver) prune(ctx context.Context) {
 	for page := int64(0); ; {
 		start := time.Now()
@@ -63,8 +63,8 @@ func (d *driver) prune(ctx context.Context) {
 	}
 }
 
-// pruneStep looks at some pages. next is where to go on: 0 at the end of the table,
-// nil if another node is at it.
+// pruneStep prunes some pages. next is the page to continue from: 0 at the end of the
+// table, nil if another node is pruning.
 func (d *driver) pruneStep(ctx context.Context, page int64) (next *int64, err error) {
 	defer recovered(&err)
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)

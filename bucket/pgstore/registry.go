@@ -11,15 +11,15 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Registry is a [registry.Store] in the schema of a [Store], on a connection of its own.
-// It is safe for concurrent use. Its errors are those of [Store].
+// Registry is a [registry.Store] in the schema of a [Store], on a separate connection. It
+// is safe for concurrent use. Its errors are those of [Store].
 type Registry struct {
 	pool   *pgxpool.Pool
 	name   string
 	schema string
 }
 
-// Registry returns the registry of a name. Close it after use.
+// Registry returns the registry of that name. Close it after use.
 func (s *Store) Registry(name string) (*Registry, error) {
 	pc := s.driver.pool.Config()
 	pc.MaxConns, pc.MinConns, pc.AfterConnect = 1, 0, nil
@@ -33,7 +33,7 @@ func (s *Store) Registry(name string) (*Registry, error) {
 // Close closes its connection.
 func (r *Registry) Close() error { r.pool.Close(); return nil }
 
-// call returns what a function of the schema returns.
+// call returns the result of a function of the schema.
 func (r *Registry) call(ctx context.Context, to any, function string, args ...any) (err error) {
 	defer recovered(&err)
 	args = append([]any{r.name}, args...)
@@ -90,10 +90,10 @@ func (r *Registry) Restore(ctx context.Context, records []registry.Record) (err 
 	return nil
 }
 
-// Whoever answers as PostgreSQL may answer anything.
+// A server that only claims to be PostgreSQL may answer anything.
 var errRecords = newError(classProtocol, errors.New("other records than were asked for"))
 
-// Read implements [registry.Store]. What is beyond the bounds is not fetched.
+// Read implements [registry.Store]. Records beyond the bounds are not fetched.
 func (r *Registry) Read(ctx context.Context) (c *registry.Contents, err error) {
 	defer recovered(&err)
 	mark, err := r.Mark(ctx)
@@ -119,7 +119,7 @@ func (r *Registry) Read(ctx context.Context) (c *registry.Contents, err error) {
 			return nil, errRecords
 		}
 		life := min(time.Duration(min(left, registry.MaxLife.Microseconds()*2))*time.Microsecond, 2*registry.MaxLife)
-		if life > 0 { // else it has ended since
+		if life > 0 { // otherwise it has ended since
 			c.Records = append(c.Records, registry.Record{Name: string(name), Value: string(value), Version: uint64(version), Left: life})
 		}
 	}

@@ -32,10 +32,10 @@ var (
 	pruneSQL string
 )
 
-// SchemaOptions are what [Init] and [SchemaSQL] may be told.
+// SchemaOptions are the options of [Init] and [SchemaSQL].
 type SchemaOptions struct {
-	// Unlogged makes a table that PostgreSQL does not write to its log: several times
-	// cheaper, empty after a crash and on a standby that takes over.
+	// Unlogged makes a table that PostgreSQL does not write to its log. It is several times
+	// cheaper, but empty after a crash and on a standby that takes over.
 	Unlogged bool
 
 	// Grant is a role that gets the privileges that a node needs, and no more; "" for
@@ -43,8 +43,8 @@ type SchemaOptions struct {
 	Grant string
 }
 
-// SchemaSQL returns the statements that make the schema of a valid configuration, to
-// be run in one transaction. They may be run again.
+// SchemaSQL returns the statements that make the schema of a valid configuration, to be run
+// in one transaction. They may be run again.
 func (c Config) SchemaSQL(o SchemaOptions) string {
 	sql := strings.Join([]string{tableSQL, leakySQL, windowSQL, logSQL, operateSQL, registrySQL, pruneSQL}, "\n")
 	if o.Unlogged {
@@ -61,9 +61,9 @@ func (c Config) SchemaSQL(o SchemaOptions) string {
 	return sql
 }
 
-// Init makes the schema in PostgreSQL, or brings an older one to this version. It does
-// nothing to a newer one but return an error. The user of the URL needs the right to
-// create a schema, and owns it then. Errors of PostgreSQL and of the connection are a
+// Init makes the schema in PostgreSQL, or upgrades an older one to this version. For a
+// newer one it only returns an error. The user of the URL needs the right to create a
+// schema, and then owns it. Errors of PostgreSQL and of the connection are a
 // [remote.Error].
 func Init(ctx context.Context, c Config, o SchemaOptions) error {
 	d, err := newDriver(c)
@@ -80,7 +80,7 @@ func Init(ctx context.Context, c Config, o SchemaOptions) error {
 	return nil
 }
 
-// initError is an error of [Init]: what is missing then is not the schema.
+// initError returns an error of [Init], where a missing schema is not the cause.
 func initError(err error, o SchemaOptions) error {
 	e := asError(err)
 	pg, ok := errors.AsType[*pgconn.PgError](err)

@@ -7,12 +7,12 @@ import (
 	"github.com/fastlimit/fastlimit/bucket/remote"
 )
 
-// Stats is a snapshot of what every store counts and of what only PostgreSQL has. Its
-// counters only grow.
+// Stats is a snapshot of the counters that every store has and of those that only
+// PostgreSQL has. Its counters only grow.
 type Stats struct {
 	remote.Stats
 
-	Statements uint64 // sent: one per batch, probes and questions for the clock included
+	Statements uint64 // sent: one per batch, including probes and queries for the clock
 	Pruned     uint64 // expired rows that this node has deleted
 
 	// ClockOffset is the server's clock minus this machine's at the last answer.

@@ -27,11 +27,11 @@ type Store struct {
 	prune  pruner
 }
 
-// Open connects and checks. If the configuration is wrong it returns no store; a
-// schema of another version is wrong, too, and so is a standby as the only server. If
-// PostgreSQL is merely away it returns an error that matches [bucket.ErrAway] and also
-// a store, whose breaker is open and which keeps trying: the caller decides whether to
-// use it. Errors of PostgreSQL and of the connection are a [remote.Error].
+// Open connects and checks. If the configuration is wrong it returns no store; a schema of
+// another version is wrong, too, and so is a standby as the only server. If PostgreSQL is
+// merely unavailable it returns an error that matches [bucket.ErrAway] and also a store,
+// whose breaker is open and which keeps trying: the caller decides whether to use it.
+// Errors of PostgreSQL and of the connection are a [remote.Error].
 func Open(ctx context.Context, c Config) (*Store, error) {
 	d, err := newDriver(c)
 	if err != nil {
@@ -42,7 +42,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 
 func open(ctx context.Context, d *driver) (*Store, error) {
 	err := d.check(ctx)
-	// Nobody promotes a lone standby while we wait, or at least nobody says so.
+	// A lone standby may never be promoted, so waiting would not help.
 	standby := classify(err) == classReadOnly && len(d.pool.Config().ConnConfig.Fallbacks) == 0
 	if err != nil && (!errors.Is(err, bucket.ErrAway) || standby) {
 		_ = d.Close()
@@ -69,9 +69,9 @@ func (s *Store) Close(ctx context.Context) error {
 type driver struct {
 	config Config // with defaults
 	pool   *pgxpool.Pool
-	login  atomic.Pointer[pgx.ConnConfig] // nil: that of the pool
+	login  atomic.Pointer[pgx.ConnConfig] // nil: the pool's
 	sql    statements
-	clock  func() uint64 // nil but in tests: µs in place of the server's clock
+	clock  func() uint64 // nil except in tests: µs that replace the server's clock
 	now    func() time.Time
 	clocks remote.Clocks
 
@@ -99,7 +99,7 @@ func (c Config) connect(pc *pgxpool.Config) (d *driver, err error) {
 	d = &driver{config: c, now: time.Now}
 	d.batches.New = func() any { return new(batch) }
 	pc.BeforeConnect, pc.AfterConnect = d.logIn, d.connected
-	// It connects in the background, and so does not fail if nobody answers.
+	// It connects in the background, so it does not fail if no server answers.
 	if d.pool, err = pgxpool.NewWithConfig(context.Background(), pc); err != nil {
 		return nil, fmt.Errorf("fastlimit/pgstore: %w", err)
 	}
@@ -114,9 +114,9 @@ func (c Config) connect(pc *pgxpool.Config) (d *driver, err error) {
 
 // connected prepares a new connection: it may lead to another server, with another clock.
 //
-// The function has to see what others committed while it waited for its locks, so it
-// runs at READ COMMITTED, which a role may have by another default. Setting that always
-// would change connections that a pooler shares with others.
+// The function must see what others committed while it waited for its locks, so it runs at
+// READ COMMITTED. A role may have another default. Setting the level in any case would
+// change connections that a pooler shares with others.
 func (d *driver) connected(ctx context.Context, c *pgx.Conn) (err error) {
 	defer recovered(&err)
 	d.clocks.Forget()

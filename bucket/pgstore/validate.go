@@ -16,7 +16,7 @@ import (
 
 const urlFix = "write postgres://user@host:5432/database, special characters of a password percent-encoded"
 
-// schemaName is what needs no quotes in SQL.
+// schemaName matches names that need no quotes in SQL.
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
 // Validate returns everything that is wrong, joined, each as a FieldError of package
@@ -51,9 +51,9 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// checkURL says what is wrong with a URL without showing any of it, "" if nothing is.
-// It is stricter than pgx, which takes what is missing from the environment of the
-// process, and quotes URLs in its errors.
+// checkURL returns what is wrong with a URL without showing any of it, or "" if nothing is.
+// It is stricter than pgx, which takes missing parts from the environment of the process,
+// and quotes URLs in its errors.
 func checkURL(s string) (problem string) {
 	if s == "" {
 		return "no server"
@@ -87,7 +87,7 @@ func checkURL(s string) (problem string) {
 	return ""
 }
 
-// firstHost is a URL without all but the first of its hosts, as package url knows only
+// firstHost returns a URL with only the first of its hosts, as package url supports only
 // one.
 func firstHost(s string) string {
 	scheme, rest, ok := strings.Cut(s, "://")

@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// Bounds of an answer. go-redis makes room for whatever its head announces, so that a few
-// bytes could take all memory. The largest answers that are due are a page of a registry
-// (1 MiB), the slots of a cluster in many pieces, and the list of all commands.
+// Bounds of an answer. go-redis allocates whatever its head announces, so that a few bytes
+// could take all memory. The largest legitimate answers are a page of a registry (1 MiB),
+// the slots of a cluster in many pieces, and the list of all commands.
 const (
 	maxLine     = 64 << 10 // bytes
 	maxString   = 1 << 20
@@ -43,7 +43,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// boundedTCP is one whose socket go-redis can look at before it uses it.
+// boundedTCP is a bounded whose socket go-redis can inspect before it uses it.
 type boundedTCP struct {
 	bounded
 	tcp *net.TCPConn
@@ -52,24 +52,24 @@ type boundedTCP struct {
 // SyscallConn implements [syscall.Conn].
 func (b *boundedTCP) SyscallConn() (syscall.RawConn, error) { return b.tcp.SyscallConn() }
 
-// answers follows a stream of answers in RESP2 or RESP3, which sentinels are asked in, in
+// answers parses a stream of answers in RESP2 or RESP3, which sentinels are asked in, in
 // pieces of any size. Attributes are not expected.
 // https://redis.io/docs/latest/develop/reference/protocol-spec/
 type answers struct {
 	kind   byte          // of the line that has begun, 0 before it
-	number int64         // what a line that announces a length says, -1 for nothing
-	line   int           // its bytes so far
-	digits int           // of a line that is no length
-	text   bool          // which is no number
-	left   int           // bytes of a string that are still to come, with the line end
+	number int64         // the length that a line announces, -1 for nothing
+	line   int           // bytes of it so far
+	digits int           // of a line that is not a length
+	text   bool          // it is not a number
+	left   int           // bytes of a string that are still to come, including the line end
 	open   [maxDepth]int // elements that are still to come of each array
 	depth  int
 	all    int // elements so far
-	bytes  int // so far, with those that were announced
+	bytes  int // so far, including those that were announced
 	err    error
 }
 
-// add goes on with a piece. From the first error on all are refused.
+// add parses a further piece. After the first error all pieces are refused.
 func (a *answers) add(p []byte) error {
 	for len(p) > 0 && a.err == nil {
 		if a.left > 0 {
@@ -113,8 +113,8 @@ func (a *answers) read(p []byte) {
 	}
 }
 
-// readText reads a piece of a line that is no length. go-redis takes an answer that is such a
-// line for a length if the command's is an array.
+// readText reads a piece of a line that is not a length. If the command's answer is an
+// array, go-redis takes such a line for a length.
 func (a *answers) readText(p []byte) {
 	if a.depth > 0 {
 		return
@@ -131,7 +131,7 @@ func (a *answers) readText(p []byte) {
 	}
 }
 
-// readNumber reads the digits of a length. "-1" is no element; -2 stands for its sign.
+// readNumber reads the digits of a length. "-1" means no element; -2 stands for its sign.
 func (a *answers) readNumber(p []byte) {
 	for _, c := range p {
 		switch {
@@ -178,7 +178,7 @@ func (a *answers) beginString(n int) {
 	a.bytes += a.left
 }
 
-// beginArray begins an array, or what else has elements.
+// beginArray begins an array, or another type with elements.
 func (a *answers) beginArray(n int) {
 	a.all += n
 	switch {
@@ -192,8 +192,8 @@ func (a *answers) beginArray(n int) {
 	}
 }
 
-// ended ends an element, with it the arrays whose last one it is, and the answer if that
-// was the outermost one.
+// ended ends an element, all arrays of which it is the last one, and the answer if that was
+// the outermost one.
 func (a *answers) ended() {
 	for a.depth > 0 {
 		if a.open[a.depth-1]--; a.open[a.depth-1] > 0 {
@@ -208,7 +208,7 @@ func (a *answers) refuse(format string, args ...any) {
 	a.err = answerError("an answer that Redis does not give: " + fmt.Sprintf(format, args...))
 }
 
-// answerError has nothing within: go-redis shows what is within an error in place of it.
+// answerError wraps no other error: go-redis would show that one instead.
 type answerError string
 
 func (e answerError) Error() string { return string(e) }

@@ -78,17 +78,17 @@ func checkInfo(info string) error {
 // probeKey is no key of a rule and client.
 const probeKey = "!probe"
 
-// checkKeys is how many buckets a check takes from, and a probe of a cluster: enough
-// for each of a dozen nodes to have some. If a node of a cluster is mistaken for a
-// single server, it refuses those of other nodes.
+// checkKeys is how many buckets a check takes from, as does a probe of a cluster: enough
+// for each of a dozen nodes to have some. A node of a cluster that is mistaken for a single
+// server refuses those of other nodes.
 const checkKeys = 64
 
 // probeShape leaks one unit in a millisecond, so a probe leaves nothing behind
 // and always has something to write.
 var probeShape, _ = bucket.NewShape(1000, time.Second, 1<<20)
 
-// Probe implements [remote.Driver]. A cluster of which less than half fails is of
-// use, as it is for batches.
+// Probe implements [remote.Driver]. A cluster of which less than half fails is usable, as
+// it is for batches.
 func (d *driver) Probe(ctx context.Context) error {
 	if d.client.cluster == nil {
 		_, err := d.probe(ctx, 1)
@@ -104,7 +104,7 @@ func (d *driver) Probe(ctx context.Context) error {
 	return err
 }
 
-// probe takes from n buckets of its own, which needs all that any take needs:
+// probe takes from n separate buckets, which needs the same privileges as any take:
 // reading, writing and the script. It returns how many failed, and the first error.
 func (d *driver) probe(ctx context.Context, n int) (failed int, first error) {
 	ops := make([]*bucket.Op, n)
@@ -123,8 +123,8 @@ func (d *driver) probe(ctx context.Context, n int) (failed int, first error) {
 // measureTimeout is the longest round trip that is measured.
 const measureTimeout = time.Second
 
-// Measure implements [remote.Driver]. It asks all primaries at the same time, on
-// connections of its own, since those of operations time out early.
+// Measure implements [remote.Driver]. It asks all primaries at the same time, on separate
+// connections, since those of operations time out early.
 func (d *driver) Measure(ctx context.Context, trips []time.Duration) error {
 	o := *d.client.options
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = measureTimeout, measureTimeout, measureTimeout

@@ -34,8 +34,8 @@ type client struct {
 // more nodes has a new layout, which the client has reloaded by then.
 const maxDirect = 64
 
-// debugLog passes go-redis' own log on at debug level. It has a line for each
-// failed attempt to connect; whatever matters also arrives as an error.
+// debugLog passes go-redis' own log on at debug level. It has a line for each failed
+// attempt to connect; everything that matters also arrives as an error.
 type debugLog struct{ log *slog.Logger }
 
 func (q debugLog) Printf(ctx context.Context, format string, v ...any) {
@@ -101,8 +101,8 @@ func (c *client) eachPrimary(ctx context.Context, f func(context.Context, *redis
 	return f(ctx, c.UniversalClient.(*redis.Client)) // both other cases are one
 }
 
-// reload reloads the slots of a cluster in the background. The cluster client
-// does not do so by itself when a node refuses connections.
+// reload reloads the slots of a cluster in the background. The cluster client does not do
+// that when a node refuses connections.
 func (c *client) reload(ctx context.Context) {
 	if c.cluster != nil {
 		c.cluster.ReloadState(ctx)

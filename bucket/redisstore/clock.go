@@ -7,8 +7,8 @@ import (
 	"github.com/fastlimit/fastlimit/bucket/remote"
 )
 
-// readClock sets how the operations of a call are dated, if any of them need it.
-// That may cost a round trip.
+// readClock determines how the operations of a call are dated, if any of them need it. That
+// may cost a round trip.
 func (d *driver) readClock(ctx context.Context, c *call) error {
 	c.dating, c.addr = remote.Dating{}, ""
 	if !slices.ContainsFunc(c.ops, remote.Dated) {

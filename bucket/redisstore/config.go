@@ -39,35 +39,32 @@ type Config struct {
 	// KeyPrefix precedes every key. Default "fastlimit:".
 	KeyPrefix string
 
-	// Timeout is how long an answer may take before it counts as slow, and how
-	// long a caller waits. Set it to at least 5 times the round trip at the
-	// 99.9th percentile: a breaker that trips on noise gives up exactness, while
-	// one that trips late costs only late answers. Default 5 ms.
+	// Timeout is how long an answer may take before it counts as slow, and how long a
+	// caller waits. Set it to at least 5 times the round trip at the 99.9th percentile: a
+	// breaker that trips on noise gives up exactness, while one that trips late costs only
+	// late answers. Default 5 ms.
 	//
 	// A connection is given up after 5·Timeout, at least 25 ms, so that late
 	// answers still arrive, and an attempt to connect after 40·Timeout, at
 	// least 200 ms.
 	Timeout time.Duration
 
-	// Workers is the number of pipelines in flight, each on a connection of
-	// its own. More of them hide the round trip; fewer make larger batches,
-	// which save work. w workers carry out at most w·128/RTT operations per
-	// second: 500,000 for the default of 2 at 0.5 ms.
+	// Workers is the number of pipelines in flight, each on a separate connection. More of
+	// them hide the round trip; fewer make larger batches, which save work. w workers carry
+	// out at most w·128/RTT operations per second: 500,000 for the default of 2 at 0.5 ms.
 	Workers int
 
-	// Queue is how many operations may wait for a worker; one more is
-	// refused with [bucket.ErrBusy]. An operation that waits longer than
-	// Timeout is late, so rate·Timeout is enough. Default 2048: 400,000/s at
-	// 5 ms.
+	// Queue is how many operations may wait for a worker; any more are refused with
+	// [bucket.ErrBusy]. An operation that waits longer than Timeout is late, so
+	// rate·Timeout is enough. Default 2048: 400,000/s at 5 ms.
 	Queue int
 
-	// RetryMin and RetryMax bound the pause between attempts to reach a Redis
-	// that is away. It doubles from one to the other, and a quarter of it is
-	// random. After an error of configuration every pause is RetryMax. Defaults
-	// 100 ms and 2 s.
+	// RetryMin and RetryMax bound the pause between attempts to reach a Redis that is
+	// unavailable. It doubles from one to the other, and a quarter of it is random. After
+	// an error of configuration every pause is RetryMax. Defaults 100 ms and 2 s.
 	RetryMin, RetryMax time.Duration
 
-	// Logger gets changes of state. Default [slog.Default].
+	// Logger logs changes of state. Default [slog.Default].
 	Logger *slog.Logger
 }
 
@@ -104,18 +101,18 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// oneServer reports whether there is neither Sentinel nor a cluster.
+// oneServer reports whether the store is neither Sentinel nor a cluster.
 func (c *Config) oneServer() bool { return c.MasterName == "" && !c.Cluster }
 
 func (c *Config) ioTimeout() time.Duration   { return max(5*c.Timeout, minIO) }
 func (c *Config) dialTimeout() time.Duration { return max(40*c.Timeout, minDial) }
 
-// batchTimeout bounds one batch: dial, write, read, and the wait for a
-// connection, which go-redis bounds by the context only.
+// batchTimeout bounds one batch: dial, write, read, and the wait for a connection, which
+// only the context bounds in go-redis.
 func (c *Config) batchTimeout() time.Duration { return c.dialTimeout() + 2*c.ioTimeout() }
 
 // options returns the client's options for a valid configuration: the profile that
-// docs/redis.md gives reasons for.
+// docs/redis.md explains.
 func (c *Config) options() (*redis.UniversalOptions, error) {
 	o := &redis.UniversalOptions{
 		Addrs: c.Addrs, MasterName: c.MasterName, IsClusterMode: c.Cluster, DB: c.DB,

@@ -53,18 +53,17 @@ func (d *driver) diagnose(ctx context.Context, err *remote.Error) *remote.Error 
 	return err
 }
 
-// speaksTLS tells whether a server answers a TLS handshake, if only to refuse
-// it.
+// speaksTLS reports whether a server answers a TLS handshake, if only to refuse it.
 func speaksTLS(ctx context.Context, addr string) bool {
 	err := connect(ctx, addr, func(conn net.Conn) error {
-		return tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx) // nothing is sent but the handshake
+		return tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx) // only the handshake is sent
 	})
 	return err == nil || isAlert(err)
 }
 
-// readTLS reads after a handshake. A server that speaks TLS 1.3 refuses a
-// client's certificate only then, and whoever writes first may find the
-// connection reset instead.
+// readTLS reads after a handshake. Only then does a server that speaks TLS 1.3 refuse a
+// client's certificate, and a client that writes first may find the connection reset
+// instead.
 func readTLS(ctx context.Context, addr string, config *tls.Config) error {
 	return connect(ctx, addr, func(conn net.Conn) error {
 		_, err := tls.Client(conn, config).Read(make([]byte, 1))
@@ -72,7 +71,7 @@ func readTLS(ctx context.Context, addr string, config *tls.Config) error {
 	})
 }
 
-// speaksPlain tells whether a server answers a command of Redis without TLS.
+// speaksPlain reports whether a server answers a Redis command without TLS.
 func speaksPlain(ctx context.Context, addr string) bool {
 	var reply [1]byte
 	err := connect(ctx, addr, func(conn net.Conn) error {
@@ -107,7 +106,7 @@ func isAlert(err error) bool {
 	return ok && op.Op == "remote error"
 }
 
-// diagnoseSentinel names what sentinels have refused, nil if they have refused
+// diagnoseSentinel returns what sentinels have refused, or nil if they have refused
 // nothing.
 func (d *driver) diagnoseSentinel(ctx context.Context, err *remote.Error) *remote.Error {
 	o, text := d.client.options, err.Err.Error()
@@ -130,7 +129,7 @@ func (d *driver) diagnoseSentinel(ctx context.Context, err *remote.Error) *remot
 	return nil
 }
 
-// masters lists what the sentinels watch, for a message.
+// masters lists the primaries that the sentinels monitor, for a message.
 func (d *driver) masters(ctx context.Context) string {
 	for _, addr := range d.client.options.Addrs {
 		o := d.client.options.Simple()
@@ -155,8 +154,7 @@ func (d *driver) masters(ctx context.Context) string {
 	return ""
 }
 
-// certificateFix says how to fix an error about a certificate, "" for other
-// errors.
+// certificateFix returns how to fix an error about a certificate, or "" for other errors.
 func certificateFix(err error) string {
 	var unknown x509.UnknownAuthorityError
 	var host x509.HostnameError

@@ -4,9 +4,9 @@
 //
 //	bucket/remote: queue, workers, breaker ─► driver.Exec ─► one EVALSHA for ≤128 buckets ─► settle, once each
 //
-// This package is the driver: commands, the script, the topology, the servers'
-// clocks and the classes of their errors. Package bucket/remote documents what
-// callers wait for and what happens while Redis is away.
+// This package is the driver: commands, the script, the topology, the servers' clocks and
+// the classes of their errors. Package bucket/remote documents what callers wait for and
+// what happens while Redis is unavailable.
 //
 // # One operation
 //
@@ -22,16 +22,16 @@
 // time has passed, and the bucket continues from the new time. A denial writes
 // nothing.
 //
-// Running the script once for a batch costs Redis half of running it for each
-// bucket (docs/decisions/0006). In a cluster, where each key belongs to one node,
-// a batch is a pipeline of commands with one key each. So it is for an address
-// that has refused a command with several keys (CROSSSLOT).
+// Running the script once for a batch costs Redis half of running it for each bucket
+// (docs/decisions/0006). In a cluster, where each key belongs to one node, a batch is a
+// pipeline of commands with one key each. The same applies to an address that has refused a
+// command with several keys (CROSSSLOT).
 //
-// The script tells by the server's clock whether an operation is late and how
-// much of its floor is left, so operations are dated in the server's time. Each
-// answer carries a reading of that clock from before the answer arrived, which
-// gives a lower bound of the server's time at any moment since. Without a recent
-// reading the server is asked first (TIME), which costs a round trip.
+// By the server's clock the script determines whether an operation is late and how much of
+// its floor is left, so operations are dated in the server's time. Each answer carries a
+// reading of that clock from before the answer arrived, which gives a lower bound of the
+// server's time at any moment since. Without a recent reading the server is asked first
+// (TIME), which costs a round trip.
 //
 // # What is never done twice
 //

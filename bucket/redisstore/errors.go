@@ -61,7 +61,7 @@ func errorWithFix(c *remote.Class, err error, fix string) *remote.Error {
 	return &remote.Error{Package: "fastlimit/redisstore", Class: c, Err: err, Fix: fix}
 }
 
-// asError returns err with its class, nil for nil.
+// asError returns err with its class, or nil for nil.
 func asError(err error) *remote.Error {
 	if e, ok := errors.AsType[*remote.Error](err); ok || err == nil {
 		return e
@@ -92,8 +92,8 @@ func classify(err error) *remote.Class {
 	return classifyTransport(err)
 }
 
-// classifyReply classifies an error reply by its code. For errors inside a
-// script, Redis before 7 puts text of its own before the code.
+// classifyReply classifies an error reply by its code. For errors inside a script, Redis
+// before 7 puts other text before the code.
 func classifyReply(msg string) *remote.Class {
 	code, _, _ := strings.Cut(msg, " ")
 	if c, ok := codes[strings.TrimPrefix(code, "-")]; ok {
@@ -144,7 +144,7 @@ func classifyTransport(err error) *remote.Class {
 	return classifyText(err.Error())
 }
 
-// classifyText is for errors of go-redis that have nothing but a text.
+// classifyText classifies errors of go-redis that have only a text.
 func classifyText(msg string) *remote.Class {
 	switch {
 	case strings.Contains(msg, "all sentinels"), strings.Contains(msg, "no such host"), strings.Contains(msg, "cluster has no nodes"):

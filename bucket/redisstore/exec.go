@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// maxSends is how often a command is sent at most that Redis says it has not
-// carried out: at first, where it is redirected to, and after the script has been
+// maxSends is the maximum number of times that a command is sent if Redis says that it has
+// not carried it out: at first, to where it is redirected, and after the script has been
 // loaded there.
 const maxSends = 3
 
@@ -83,7 +83,7 @@ func (d *driver) Exec(ctx context.Context, ops []*bucket.Op, settle remote.Settl
 	}
 }
 
-// notPortable says why a limit cannot be kept in Redis.
+// notPortable returns why a limit cannot be enforced in Redis.
 func notPortable(s *bucket.Shape) error {
 	if s.Logged() {
 		return fmt.Errorf("log of %d units: want at most %d, or a sliding window", s.Limit(), bucket.MaxPortableLog)
@@ -171,8 +171,8 @@ func (d *driver) collect(ctx context.Context, b *batch, calls []call, last bool)
 	return again
 }
 
-// resend returns the calls that replace one that failed: none, unless Redis says
-// that it has not carried it out, and why.
+// resend returns the calls that replace one that failed: none, unless Redis says that it
+// has not carried it out, and why.
 func (d *driver) resend(c call) []call {
 	err := c.err()
 	addr, ask, redirected := redirection(err)
@@ -262,7 +262,7 @@ func (d *driver) failAll(b *batch, c *call, err error) {
 
 // fail settles an operation that failed.
 func (d *driver) fail(b *batch, op *bucket.Op, err error) {
-	e, ok := err.(*remote.Error) //nolint:errorlint // wrapped ones are classified anew
+	e, ok := err.(*remote.Error) //nolint:errorlint // wrapped ones are classified again
 	if !ok {
 		e = newError(classify(err), err)
 		if e.Class == classWrongType || e.Class == classCorrupt {
@@ -272,7 +272,7 @@ func (d *driver) fail(b *batch, op *bucket.Op, err error) {
 	b.settle(op, bucket.Reply{}, e)
 }
 
-// extraArgs passes the time to the script of tests, which do not read Redis' clock.
+// extraArgs passes the time to the script of tests, which does not read Redis' clock.
 func (d *driver) extraArgs() []any {
 	if d.clock == nil {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// guard makes errors of panics of go-redis: it has some where an answer is of another type
+// guard converts panics of go-redis to errors: it panics on some answers of a type other
 // than the command's (FuzzServer).
 type guard struct{}
 
@@ -30,7 +30,7 @@ func (guard) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPi
 	}
 }
 
-// recovered is to be deferred.
+// recovered must be deferred.
 func recovered(err *error) {
 	if p := recover(); p != nil {
 		*err = answerError(fmt.Sprint("an answer that go-redis cannot read: ", p))

@@ -13,13 +13,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// login is what a new connection to a server shows, and what it trusts.
+// login is what a new connection presents to a server, and what it trusts.
 type login struct {
 	username, password string
 	tls                *tls.Config // nil: without TLS
 }
 
-// uses has connections of o be made by the driver's login of that time.
+// uses makes connections of o log in with the driver's current login.
 func (d *driver) uses(o *redis.UniversalOptions) {
 	d.login.Store(&login{o.Username, o.Password, o.TLSConfig})
 	o.CredentialsProvider = func() (username, password string) {
@@ -45,10 +45,10 @@ func (d *driver) dialer(timeout time.Duration) func(ctx context.Context, network
 	}
 }
 
-// Renew has connections that are made from now on, registries' too, log in as c says: by its
-// user, password and certificates, whose files are read again. Those that are there stay. It is
-// an error, and changes nothing, if c differs from the configuration of the store in anything
-// that [Config.WithoutLogin] keeps.
+// Renew makes new connections, including those of registries, log in as c says: by its
+// user, password and certificates, whose files are read again. Existing connections stay.
+// It returns an error, and changes nothing, if c differs from the configuration of the
+// store in anything that [Config.WithoutLogin] keeps.
 func (s *Store) Renew(c Config) error {
 	if !reflect.DeepEqual(c.WithoutLogin(), s.driver.config.WithoutLogin()) {
 		return errors.New("fastlimit/redisstore: more than the login is another: open a store anew")
@@ -65,8 +65,9 @@ func (s *Store) Renew(c Config) error {
 	return nil
 }
 
-// WithoutLogin is what has to stay when the login changes: all but the logger, user, password
-// and certificates, but not whether there is TLS, nor what sentinels want.
+// WithoutLogin returns the settings that must stay when the login changes: all except the
+// logger, user, password and certificates. Whether there is TLS, and the login of
+// sentinels, stay too.
 func (c Config) WithoutLogin() Config {
 	c = c.WithDefaults()
 	if u, err := url.Parse(c.URL); err == nil {

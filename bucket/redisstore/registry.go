@@ -16,9 +16,9 @@ import (
 //go:embed registry.lua
 var registrySource string
 
-// Registry is a [registry.Store] in one hash beside the buckets, on a connection of its
-// own, which has more time than requests have. It is safe for concurrent use. Its errors
-// are those of [Store].
+// Registry is a [registry.Store] in one hash next to the buckets, on a separate connection,
+// which has more time than requests have. It is safe for concurrent use. Its errors are
+// those of [Store].
 type Registry struct {
 	client *client
 	script *redis.Script
@@ -30,25 +30,25 @@ const (
 	// pageFields is about how many fields a call reads: a fraction of a millisecond of
 	// Redis' time, so that checks do not wait.
 	pageFields = 200
-	// registryFields bounds a hash, whoever has filled it.
+	// registryFields bounds a hash, whatever has filled it.
 	registryFields = 2 * registry.MaxRecords
 )
 
-// Registry returns the registry of a name, which no rule has. Close it after use.
+// Registry returns the registry of a name that no rule has. Close it after use.
 func (s *Store) Registry(name string) *Registry {
 	o := *s.driver.client.options
 	patience := max(registryTimeout, o.ReadTimeout)
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patience, patience, patience, patience
 	o.PoolSize, o.MaxActiveConns = 2, 2
-	o.MaxRedirects = 3 // whatever is sent twice is done once
+	o.MaxRedirects = 3 // a command that is sent twice has the effect of one
 	return &Registry{newClient(&o, s.driver.config.Logger), redis.NewScript(registrySource), s.driver.config.KeyPrefix + "!" + name}
 }
 
 // Close closes its connections.
 func (r *Registry) Close() error { return r.client.close() }
 
-// Mark implements [registry.Store]. The script reads the numbers, as anybody may have written
-// them, of any length.
+// Mark implements [registry.Store]. The script reads the numbers, as other programs may
+// have written them with any length.
 func (r *Registry) Mark(ctx context.Context) (registry.Mark, error) {
 	fields, err := r.run(ctx, "mark").Slice()
 	if err != nil {
@@ -60,15 +60,16 @@ func (r *Registry) Mark(ctx context.Context) (registry.Mark, error) {
 	return registry.Mark{Epoch: anyNumber(fields[0]), Version: anyNumber(fields[1])}, nil
 }
 
-// anyNumber reads a number that anybody may have written: others are 0.
+// anyNumber reads a number that another program may have written; it returns 0 for invalid
+// ones.
 func anyNumber(v any) uint64 {
 	s, _ := v.(string)
 	n, _ := strconv.ParseUint(s, 10, 53)
 	return n
 }
 
-// run runs the script, which it loads if it has to. It does not rely on EVAL, which the
-// user need not be allowed.
+// run runs the script, and loads it first if necessary. It does not rely on EVAL, which the
+// user may not be allowed to call.
 func (r *Registry) run(ctx context.Context, args ...any) *redis.Cmd {
 	cmd := r.script.EvalSha(ctx, r.client, []string{r.key}, args...)
 	if classify(cmd.Err()) == classNoScript {
@@ -93,7 +94,7 @@ func (r *Registry) Put(ctx context.Context, name, value string, life time.Durati
 	return nil
 }
 
-// registryMost is the most fields, with those that are no records.
+// registryMost is the maximum number of fields, including those that are not records.
 const registryMost = registry.MaxRecords + 3
 
 // Delete implements [registry.Store].
@@ -121,8 +122,8 @@ func (r *Registry) Restore(ctx context.Context, records []registry.Record) error
 	return nil
 }
 
-// Read implements [registry.Store]. It reads page by page; what changes meanwhile changes
-// the mark, and is read the next time.
+// Read implements [registry.Store]. It reads page by page. A change meanwhile changes the
+// mark, and is read the next time.
 func (r *Registry) Read(ctx context.Context) (*registry.Contents, error) {
 	mark, err := r.Mark(ctx)
 	if err != nil {
@@ -147,13 +148,13 @@ func (r *Registry) Read(ctx context.Context) (*registry.Contents, error) {
 	}
 }
 
-// Whoever answers as Redis may answer anything.
+// A server that only claims to be Redis may answer anything.
 var (
 	errMark = newError(classProtocol, errors.New("unexpected reply of the registry's script to mark"))
 	errPage = newError(classProtocol, errors.New("unexpected reply of the registry's script"))
 )
 
-// addPage adds a page, and returns where the next one begins.
+// addPage adds a page, and returns the cursor of the next one.
 func addPage(c *registry.Contents, page []any, seen map[string]bool) (cursor string, err error) {
 	if len(page) < 2 || len(page)%4 != 2 {
 		return "", errPage

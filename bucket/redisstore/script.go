@@ -1,7 +1,7 @@
 package redisstore
 
 import (
-	"crypto/sha1" // the name by which Redis knows a script
+	"crypto/sha1" // Redis names a script by its SHA-1
 	_ "embed"
 	"encoding/binary"
 	"encoding/hex"
@@ -24,7 +24,7 @@ var (
 	logLua string
 )
 
-// operate is the script as a whole: Redis runs one text, which cannot load others.
+// operate is the whole script: Redis runs one text, which cannot load others.
 var operate = strings.NewReplacer("= window or WINDOW_LUA", "= window or "+windowLua, "= log or LOG_LUA", "= log or "+logLua).Replace(operateLua)
 
 // script is one self-contained Lua script and its SHA-1 in hex.
@@ -55,10 +55,10 @@ func (a *arguments) reset() {
 	a.args, a.names, a.keys, a.numbers = a.args[:0], a.names[:0], a.keys[:0], a.numbers[:0]
 }
 
-// command returns the arguments of one EVALSHA of all ops. Their numbers are one
-// binary argument: with text a check costs Redis 4.1 instead of 3.1 µs
-// (docs/decisions/0006), and this side an allocation per number. dating dates the
-// operations; extra is appended to ARGV.
+// command returns the arguments of one EVALSHA of all ops. Their numbers are one binary
+// argument: as text a check would cost Redis 4.1 instead of 3.1 µs (docs/decisions/0006),
+// and this side an allocation per number. dating dates the operations; extra is appended to
+// ARGV.
 func (a *arguments) command(sc *script, prefix string, ops []*bucket.Op, dating *remote.Dating, extra []any) []any {
 	from, numbers, names := len(a.args), len(a.numbers), len(a.names)
 	a.args = append(a.args, "evalsha", sc.sha, len(ops))
@@ -111,8 +111,9 @@ func appendNumbers(b []byte, op *bucket.Op, date uint64) []byte {
 	return b
 }
 
-// Algorithms other than the leaky bucket stand, with otherAlgorithms added, for the
-// ticks per µs, which are at most 2^16. Of windows the window stands for the date.
+// Algorithms other than the leaky bucket are encoded, with otherAlgorithms added, in place
+// of the ticks per µs, which are at most 2^16. For windows the window takes the place of
+// the date.
 const (
 	otherAlgorithms = 1 << 20
 	countDenied     = 1 << 20

@@ -7,12 +7,12 @@ import (
 	"github.com/fastlimit/fastlimit/bucket/remote"
 )
 
-// Stats is a snapshot of what every store counts and of what only Redis has. Its
-// counters only grow.
+// Stats is a snapshot of the counters that every store has and of those that only Redis
+// has. Its counters only grow.
 type Stats struct {
 	remote.Stats
 
-	Commands uint64 // commands sent: one per batch, or per operation in a cluster; resent ones, scripts and probes included
+	Commands uint64 // sent: one per batch, or per operation in a cluster; resent ones, scripts and probes count
 	Resent   uint64 // commands that Redis had not carried out: NOSCRIPT, MOVED, ASK, CROSSSLOT
 	Loads    uint64 // times the script was loaded
 

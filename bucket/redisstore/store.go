@@ -22,11 +22,11 @@ type Store struct {
 	driver *driver
 }
 
-// Open connects and checks. If the configuration is wrong it returns no store;
-// naming a replica as the only server is wrong, too. If Redis is merely away it
-// returns an error that matches [bucket.ErrAway] and also a store, whose breaker
-// is open and which keeps trying: the caller decides whether to use it. Errors of
-// Redis and of the connection are a [remote.Error].
+// Open connects and checks. If the configuration is wrong it returns no store; naming a
+// replica as the only server is wrong, too. If Redis is merely unavailable it returns an
+// error that matches [bucket.ErrAway] and also a store, whose breaker is open and which
+// keeps trying: the caller decides whether to use it. Errors of Redis and of the connection
+// are a [remote.Error].
 func Open(ctx context.Context, c Config) (*Store, error) {
 	d, err := newDriver(c, production)
 	if err != nil {
@@ -37,7 +37,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 
 func open(ctx context.Context, d *driver) (*Store, error) {
 	err := d.check(ctx)
-	// Nobody promotes a lone replica, so waiting would not help.
+	// A lone replica may never be promoted, so waiting would not help.
 	replica := classify(err) == classReadOnly && d.config.oneServer()
 	if err != nil && (!errors.Is(err, bucket.ErrAway) || replica) {
 		_ = d.Close()
@@ -58,7 +58,7 @@ type driver struct {
 	client *client
 	login  atomic.Pointer[login]
 	script *script
-	clock  func() uint64 // nil but in tests: µs for a script that takes the time from us
+	clock  func() uint64 // nil except in tests: µs for a script that takes the time from us
 	now    func() time.Time
 	clocks remote.Clocks
 

@@ -14,10 +14,9 @@ const (
 	urlFix = "write redis://host:6379/0, rediss://host:6379/0 for TLS, or unix:///path/to.sock, special characters of a password percent-encoded"
 )
 
-// parseURL reads a URL, or says what is wrong with it without showing any of
-// it. It is stricter than go-redis, which takes "redis://" for localhost, cuts a
-// password off at a '#', lets query parameters override our options, and quotes
-// the URL in its errors.
+// parseURL reads a URL, or returns what is wrong with it without showing any of it. It is
+// stricter than go-redis, which takes "redis://" for localhost, cuts a password off at a
+// '#', lets query parameters override our options, and quotes the URL in its errors.
 func parseURL(s string) (o *redis.Options, problem string) {
 	u, err := url.Parse(s)
 	switch {

@@ -29,7 +29,7 @@ func (c Config) Validate(readFile func(path string) ([]byte, error)) error {
 	return errors.Join(bad.errs...)
 }
 
-// report collects what is wrong.
+// report collects problems.
 type report struct{ errs []error }
 
 func (r *report) when(wrong bool, name, problem, fix string) {
@@ -88,7 +88,7 @@ func (c *Config) validateTLS(bad *report) {
 	bad.when(c.CertFile == "" && c.KeyFile != "", "KeyFile", "has no cert_file beside it", "set cert_file to the certificate of the key")
 }
 
-// usesTLS tells whether connections are encrypted.
+// usesTLS reports whether connections are encrypted.
 func (c *Config) usesTLS() bool {
 	return c.TLS || c.CAFile != "" || c.CertFile != "" || strings.HasPrefix(c.URL, "rediss:")
 }

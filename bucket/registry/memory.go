@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Memory is a [Store] within this process. The zero value is ready. It is what the others
-// are compared with.
+// Memory is a [Store] within this process. The zero value is ready to use. The other stores
+// are compared with it.
 type Memory struct {
 	mu      sync.Mutex
 	mark    Mark
@@ -92,8 +92,8 @@ func (m *Memory) Forget() {
 	m.records, m.mark = nil, Mark{}
 }
 
-// Snapshot returns what has the registry be again as it is now, for tests: a replica without the
-// changes since then is promoted.
+// Snapshot returns a function that restores the current state of the registry, for tests:
+// as if a replica without later changes were promoted.
 func (m *Memory) Snapshot() (back func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -105,7 +105,7 @@ func (m *Memory) Snapshot() (back func()) {
 	}
 }
 
-// nextLocked is the version of the next change.
+// nextLocked returns the version of the next change.
 func (m *Memory) nextLocked() uint64 {
 	now := uint64(time.Now().UnixMicro()) // after 1970
 	if m.mark.Epoch == 0 {
@@ -123,7 +123,8 @@ func (m *Memory) setLocked(r Record, life time.Duration) {
 	m.records[r.Name] = kept{r, time.Now().Add(life)}
 }
 
-// pruneLocked makes room, of what has ended or was deleted, and reports whether it could.
+// pruneLocked makes room by removing ended and deleted records, and reports whether it
+// could.
 func (m *Memory) pruneLocked() bool {
 	now := time.Now()
 	maps.DeleteFunc(m.records, func(_ string, k kept) bool { return k.Value == "" || !k.until.After(now) })

@@ -1,13 +1,12 @@
-// Package registry is for small sets of named texts that nodes share and that end by
-// themselves, such as the overrides that operators set. A store keeps them; nodes ask it
-// every second or two whether anything has changed, by [Store.Mark], and read all of it
-// if so.
+// Package registry is for small sets of named texts that nodes share and that expire, such
+// as the overrides that operators set. A store keeps them. Nodes ask it every second or two
+// whether anything has changed, by [Store.Mark], and read everything if so.
 //
-// The store gives each change a version that is above those before, by its own clock, so
-// the last writer wins, whichever node wrote. What is deleted stays for a while as a
-// [Record] without a Value. So a store that has lost everything, or its last second, may
-// be told again by every node what that knew, in any order, with [Store.Restore]: of a
-// name the highest version stays.
+// The store gives each change a version that is above all before, by its own clock, so the
+// last writer wins, whichever node wrote. A deleted text stays for a while as a [Record]
+// without a Value. So if a store has lost everything, or its last second, every node may
+// send it again what the node knew, in any order, with [Store.Restore]: for each name the
+// highest version stays.
 package registry
 
 import (
@@ -16,15 +15,15 @@ import (
 	"time"
 )
 
-// Bounds of a registry. What a store holds beyond them is skipped, and counted.
+// Bounds of a registry. Records of a store beyond them are skipped, and counted.
 const (
 	MaxRecords = 10_000
 	MaxName    = 1 << 10 // bytes
 	MaxValue   = 4 << 10
 	MaxLife    = 366 * 24 * time.Hour
 
-	// Grave is for how long what was deleted is remembered at most: longer than it
-	// takes all nodes to learn of it.
+	// Grave is how long deletions are remembered at most: longer than it takes all nodes to
+	// learn of them.
 	Grave = 10 * time.Minute
 )
 
@@ -36,37 +35,37 @@ type Record struct {
 	Left    time.Duration
 }
 
-// Mark tells states of a registry apart. The zero value is that of one in which nothing
+// Mark distinguishes states of a registry. The zero value is that of one in which nothing
 // was ever kept, or that has lost everything.
 type Mark struct{ Epoch, Version uint64 }
 
-// Lost reports whether a store that was at m has forgotten something, now that it is at
-// now: it began anew, or goes on from an earlier state.
+// Lost reports whether a store that was at m and is at now has forgotten something: it
+// started empty, or continues from an earlier state.
 func (m Mark) Lost(now Mark) bool {
 	return m != Mark{} && (now.Epoch != m.Epoch || now.Version < m.Version)
 }
 
-// Contents is what a store had when it was asked.
+// Contents is what a store had when it was read.
 type Contents struct {
 	Mark    Mark // from before Records were read, so they may be newer
 	Records []Record
-	Skipped int // that are beyond the bounds, or not readable
+	Skipped int // records beyond the bounds, or not readable
 }
 
-// Store keeps the records. Implementations are safe for concurrent use. An error means
-// that nothing may have changed, or that the change may have happened but was not
-// confirmed; a change made twice is made once.
+// Store keeps the records. Implementations are safe for concurrent use. An error means that
+// nothing may have changed, or that the change may have happened but was not confirmed. A
+// change that is made twice has the effect of one.
 type Store interface {
-	// Mark is one cheap operation.
+	// Mark returns the current mark, by one cheap operation.
 	Mark(ctx context.Context) (Mark, error)
 	Read(ctx context.Context) (*Contents, error)
-	// Put keeps a text for so long. [ErrFull] means that there are MaxRecords already.
+	// Put keeps a text for life. [ErrFull] means that there are already MaxRecords.
 	Put(ctx context.Context, name, value string, life time.Duration) error
-	// Delete reports whether there was such a record. Where there is none, which may be
-	// because the store has lost it, it is noted as deleted all the same, if there is room, or
-	// a node that knows it would put it back.
+	// Delete reports whether there was such a record. If there is none, possibly because
+	// the store has lost it, a deletion is recorded all the same, if there is room.
+	// Otherwise a node that knows the record would put it back.
 	Delete(ctx context.Context, name string) (existed bool, err error)
-	// Restore puts back what a node has known, where the store has nothing of that
+	// Restore puts back records that a node has known, if the store has none with that
 	// name, or an earlier version.
 	Restore(ctx context.Context, records []Record) error
 }

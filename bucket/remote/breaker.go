@@ -21,8 +21,8 @@ const (
 	tripWindow   = time.Second
 )
 
-// breaker keeps operations away from a store that does not answer. It probes in
-// a goroutine of its own, one attempt at a time.
+// breaker keeps operations away from a store that does not answer. It probes in a separate
+// goroutine, one attempt at a time.
 type breaker struct {
 	config *Config
 	probe  func(context.Context) *Error
@@ -37,7 +37,7 @@ type breaker struct {
 	openedAt atomic.Int64 // UnixNano of the trip
 	trips    atomic.Uint64
 
-	// Both are the prober's own.
+	// Used by the prober only.
 	pause    time.Duration // the longest that the next pause between probes may be
 	closedAt time.Time     // when the breaker closed last
 }
@@ -77,8 +77,8 @@ func (b *breaker) changed(from, to gobreaker.State) {
 	}
 }
 
-// begin is what report wants to know of a batch: how often the breaker had opened.
-// ok is false if the batch must not be sent.
+// begin returns the number of times that the breaker had opened when a batch began, for
+// report. ok is false if the batch must not be sent.
 func (b *breaker) begin() (trips uint64, ok bool) {
 	trips = b.trips.Load()
 	return trips, !b.away.Load()
@@ -87,10 +87,10 @@ func (b *breaker) begin() (trips uint64, ok bool) {
 // report counts the outcome of a batch or probe. One that began before the breaker
 // opened says nothing about the store as it is now.
 //
-// gobreaker hears of a batch when it ends: one that began longer ago than tripWindow
-// would not count there. And it forgets failures in a row as they leave the window,
-// where those of a store that takes long to fail would never be five: so row counts
-// them (TestBreakerOpens, TestLongBatchesCount).
+// gobreaker learns of a batch when it ends, so one that began longer ago than tripWindow
+// would not count there. It also forgets consecutive failures as they leave the window, so
+// those of a store that takes long to fail would never be five. So row counts them
+// (TestBreakerOpens, TestLongBatchesCount).
 func (b *breaker) report(trips uint64, e *Error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -110,7 +110,7 @@ func (b *breaker) report(trips uint64, e *Error) {
 	}
 }
 
-// open trips the breaker for an error that was found outside of it.
+// open trips the breaker for an error that was found elsewhere.
 func (b *breaker) open(e *Error) {
 	for range tripAfter {
 		if trips, ok := b.begin(); ok {
@@ -133,10 +133,9 @@ func (b *breaker) run(ctx context.Context) {
 	}
 }
 
-// recover probes until the breaker is closed, after pauses that double. If a store
-// fails again soon after it came back, they go on from where they were. A quarter
-// of each is random, so that nodes which lost a store together do not return to
-// it together.
+// recover probes until the breaker is closed, after pauses that double. If a store fails
+// again soon after it came back, they continue from where they were. A quarter of each is
+// random, so that nodes which lost a store together do not return to it together.
 func (b *breaker) recover(ctx context.Context) {
 	c := b.config
 	if time.Since(b.closedAt) > 10*c.RetryMax {
@@ -157,15 +156,15 @@ func (b *breaker) recover(ctx context.Context) {
 	b.closedAt = time.Now()
 }
 
-// probe is how the breaker probes: the answer must also come in time. A second
-// try follows a slow first one, which may have had to connect.
+// probe is the breaker's probe: the answer must also come in time. A second try follows a
+// slow first one, which may have had to connect.
 func (s *Store) probe(ctx context.Context) *Error {
 	for range 2 {
 		start := time.Now()
 		if err := s.driver.Probe(ctx); err != nil {
 			e := s.fail(err)
 			if e.Class == s.slow.Class {
-				s.measureInBackground(ctx) // it may answer later than anybody waits
+				s.measureInBackground(ctx) // it may answer after the timeout
 			}
 			return e
 		}

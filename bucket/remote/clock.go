@@ -22,9 +22,9 @@ type Reading struct {
 	Asked, Got time.Time
 }
 
-// lower is a lower bound of the server's time at t, in µs. It assumes only that
-// the server read its clock before its answer arrived, and that the clocks drift
-// apart by no more than driftShift says. The bound needs no symmetric round trip.
+// lower returns a lower bound of the server's time at t, in µs. It assumes only that the
+// server read its clock before its answer arrived, and that the clocks drift apart by no
+// more than driftShift says. The bound needs no symmetric round trip.
 func (r *Reading) lower(t time.Time) int64 {
 	d := t.Sub(r.Got)
 	if d >= 0 {
@@ -113,7 +113,7 @@ type Dating struct {
 	Sent time.Time // when the operations are sent
 }
 
-// Date is a lower bound of the server's time at op.At, 0 if that is not known.
+// Date returns a lower bound of the server's time at op.At, 0 if that is not known.
 func (d *Dating) Date(op *bucket.Op) uint64 {
 	if !Dated(op) {
 		return 0
@@ -121,8 +121,8 @@ func (d *Dating) Date(op *bucket.Op) uint64 {
 	return d.bound(op.At)
 }
 
-// SentDate is a lower bound of the server's time when the operations are sent. A
-// server that finds its clock before that knows that the clock has stepped back.
+// SentDate returns a lower bound of the server's time when the operations are sent. A
+// server whose clock is before that knows that the clock has stepped back.
 func (d *Dating) SentDate() uint64 { return d.bound(d.Sent) }
 
 func (d *Dating) bound(t time.Time) uint64 {

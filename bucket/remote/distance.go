@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// distanceWindow is the length of a window; a round trip counts in its own
-	// and in the next, so for 10 to 20 s.
+	// distanceWindow is the length of a window. A round trip counts in its own window and
+	// in the next one, so for 10 to 20 s.
 	distanceWindow = 10 * time.Second
 	// distanceSamples is how many round trips it takes to call a store far, as a
 	// busy machine answers late now and then.
@@ -71,8 +71,8 @@ func (d *distance) rttLocked() time.Duration {
 	return d.shortest
 }
 
-// rtt is the shortest round trip of the last two windows that had one, 0 if
-// none is known.
+// rtt returns the shortest round trip of the last two windows that had one, or 0 if none is
+// known.
 func (d *distance) rtt() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()

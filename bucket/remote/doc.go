@@ -1,7 +1,7 @@
-// Package remote is what every networked [bucket.Store] has in common. A [Driver]
-// knows one kind of store: how to carry out a batch, and what its errors mean.
-// This package has the rest: queue, workers, breaker and counters, and [Clocks],
-// by which a driver dates operations. It does no I/O.
+// Package remote has the parts that all networked [bucket.Store] implementations share. A
+// [Driver] knows one kind of store: how to carry out a batch, and what its errors mean.
+// This package has the rest: queue, workers, breaker and counters, and [Clocks], by which a
+// driver dates operations. It does no I/O.
 //
 //	Submit ─► queue ─► worker ─► Driver.Exec: one batch of ≤128 operations ─► Done, once each
 //	           │         └ breaker open? fail at once
@@ -23,9 +23,9 @@
 // Operations never serve as probes: no request waits for a store that may be down,
 // and a store recovers without traffic.
 //
-// Every failure has a [Class] from the driver's fixed set. The class's cause
-// decides what follows: a store that is away may come back by itself, while a
-// wrong configuration is logged once a minute and probed at the longest interval.
+// Every failure has a [Class] from the driver's fixed set. The class's cause decides what
+// follows: an unavailable store may recover without a change, while a wrong configuration
+// is logged once a minute and probed at the longest interval.
 //
 // Nothing here sends an operation twice. Only a driver can know that an operation
 // was not carried out, and may then send it again within its Exec.
@@ -40,6 +40,6 @@
 //
 // # Goroutines
 //
-// Start starts Config.Workers workers, which call Exec and Done, and one prober.
-// A measurement runs in a goroutine of its own. Close waits for all of them.
+// Start starts Config.Workers workers, which call Exec and Done, and one prober. A
+// measurement runs in a separate goroutine. Close waits for all of them.
 package remote

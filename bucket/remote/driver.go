@@ -9,8 +9,8 @@ import (
 	"github.com/fastlimit/fastlimit/internal/safetext"
 )
 
-// MaxBatch is the most operations in a batch. It bounds how many one slow batch
-// holds up.
+// MaxBatch is the maximum number of operations in a batch. It bounds how many one slow
+// batch holds up.
 const MaxBatch = 128
 
 // Settle takes the outcome of one operation of a batch. Call it from the
@@ -33,13 +33,13 @@ type Driver interface {
 	// algorithm the driver does not run with [bucket.ErrAlgorithm].
 	Exec(ctx context.Context, ops []*bucket.Op, settle Settle)
 
-	// Probe checks that the store can do all that a take needs, by a take from a
-	// bucket of its own or the like. It bounds its own time.
+	// Probe checks that the store can do everything that a take needs, for example by a
+	// take from a separate bucket. It bounds its own time.
 	Probe(ctx context.Context) error
 
-	// Measure fills trips with round trips to the store, or to its farthest
-	// server if it has several. It waits longer than Exec does, on connections
-	// of its own so that it delays no batch.
+	// Measure fills trips with round trips to the store, or to its farthest server if it
+	// has several. It waits longer than Exec does, on separate connections, so that it
+	// delays no batch.
 	Measure(ctx context.Context, trips []time.Duration) error
 
 	// Classify gives an error its class. It is called with the driver's own
@@ -52,15 +52,15 @@ type Driver interface {
 	Close() error
 }
 
-// Cause is why operations fail, as far as that decides what to do.
+// Cause is the cause of a failure, as far as it decides what to do.
 type Cause uint8
 
 // The causes. The zero value is Unknown.
 const (
 	Unknown       Cause = iota
-	Away                // the store may come back by itself
-	Late                // not carried out, as it was too late; may pass by itself, too
-	Misconfigured       // somebody has to change something
+	Away                // the store may recover without a change
+	Late                // not carried out, as it was too late; may also pass without a change
+	Misconfigured       // the configuration has to be changed
 )
 
 // Class is one kind of failure from a driver's fixed set.
@@ -70,7 +70,7 @@ type Class struct {
 	Fix   string // what to do about it; "" if there is nothing to say
 }
 
-// String returns the name; "none" of nil.
+// String returns the name, or "none" for nil.
 func (c *Class) String() string {
 	if c == nil {
 		return "none"
@@ -78,11 +78,11 @@ func (c *Class) String() string {
 	return c.Name
 }
 
-// Error is a failure of a store. It matches [bucket.ErrAway] if the store may
-// come back by itself, and [bucket.ErrLate] if an operation was too late.
+// Error is a failure of a store. It matches [bucket.ErrAway] if the store may recover
+// without a change, and [bucket.ErrLate] if an operation was too late.
 //
-// An operation that failed may have been carried out all the same, unless the
-// cause is Late.
+// An operation that failed may nevertheless have been carried out, unless the cause is
+// Late.
 type Error struct {
 	Package string // the driver, as its errors begin: "fastlimit/redisstore"
 	Class   *Class
@@ -91,7 +91,7 @@ type Error struct {
 	Key     string // of the record at fault, as the store spells it, or ""
 }
 
-// Error names the class, the error, and the fix where there is one.
+// Error returns the class, the error, and the fix if there is one.
 func (e *Error) Error() string {
 	s := fmt.Sprintf("%s: %s: %s", e.Package, e.Class, e.text())
 	if e.Fix != "" {
@@ -100,8 +100,8 @@ func (e *Error) Error() string {
 	return s
 }
 
-// text is what the driver says, of which whoever answers as the store may have written any
-// length.
+// text returns the driver's text, clipped: a server that only claims to be the store may
+// have written any length of it.
 func (e *Error) text() string { return safetext.Clip(e.Err.Error(), 500) }
 
 // Unwrap returns the driver's own error.

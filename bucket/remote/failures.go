@@ -25,7 +25,7 @@ func (s *Store) fail(err error) *Error {
 	return e
 }
 
-// alarm logs what has to be changed, at most once a minute per class: every
+// alarm logs the change that is needed, at most once a minute per class, since every
 // operation fails in the same way.
 func (s *Store) alarm(e *Error) {
 	now, at := time.Now().UnixNano(), &s.classes[e.Class].alarmed

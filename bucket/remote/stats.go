@@ -7,8 +7,8 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 )
 
-// RoundTripBounds are the upper bounds of [Stats.RoundTrips]; one more bucket
-// holds what is longer.
+// RoundTripBounds are the upper bounds of [Stats.RoundTrips]; one more bucket holds longer
+// round trips.
 var RoundTripBounds = [...]time.Duration{
 	250 * time.Microsecond, 500 * time.Microsecond, time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond,
 	10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond,
@@ -21,11 +21,11 @@ type Stats struct {
 
 	Pipelines uint64 // batches
 	Busy      uint64 // operations refused because the queue was full
-	Away      uint64 // operations refused because the store was away
+	Away      uint64 // operations refused because the store was unavailable
 
 	Errors map[string]uint64 // failed operations and probes by [Class.Name]; every class has an entry
 
-	Queue, QueueCap int // operations waiting for a worker, and how many may
+	Queue, QueueCap int // operations waiting for a worker, and the capacity
 
 	State string // of the breaker: closed, open, half-open
 	Trips uint64 // times it opened

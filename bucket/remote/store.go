@@ -36,7 +36,7 @@ type Store struct {
 	closed bool
 	queue  chan *bucket.Op
 
-	aborted atomic.Bool // fail what is queued
+	aborted atomic.Bool // fail the queued operations
 	stop    context.CancelFunc
 	workers sync.WaitGroup
 	prober  sync.WaitGroup
@@ -48,9 +48,9 @@ type Store struct {
 	counters counters
 }
 
-// Start starts a store. away is the outcome of the driver's own check. If it is
-// an error, the breaker is open from the start, so that no request has to find
-// out; if it is nil, Start measures the distance first, until ctx ends.
+// Start starts a store. away is the outcome of the driver's own check. If it is an error,
+// the breaker is open from the start, so that no request runs into the error. If it is nil,
+// Start first measures the distance, until ctx ends.
 func Start(ctx context.Context, d Driver, c Config, away error) *Store {
 	s := &Store{config: c, driver: d, queue: make(chan *bucket.Op, c.Queue)}
 	slow := *d.Classify(context.DeadlineExceeded)
@@ -92,7 +92,7 @@ func (s *Store) Submit(op *bucket.Op) error {
 	if s.closed {
 		return bucket.ErrAway
 	}
-	kind := op.Kind // in the queue it is a worker's
+	kind := op.Kind // once queued, op belongs to a worker
 	select {
 	case s.queue <- op:
 		s.counters.operations[kind].Add(1)
@@ -103,9 +103,9 @@ func (s *Store) Submit(op *bucket.Op) error {
 	}
 }
 
-// Close implements [bucket.Store]: it sends what is queued, or fails it when
-// ctx ends, and closes the driver. Batches in flight are waited for in any case,
-// as drivers bound their time.
+// Close implements [bucket.Store]. It sends the queued operations, or fails them when ctx
+// ends, and closes the driver. It always waits for batches in flight, as drivers bound
+// their time.
 func (s *Store) Close(ctx context.Context) error {
 	s.mu.Lock()
 	if s.closed {

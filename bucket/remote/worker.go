@@ -23,8 +23,8 @@ type worker struct {
 	err     *Error       // of the last one that failed
 }
 
-// work gathers and runs batches until the queue is closed and empty. Under load
-// batches grow by themselves, and at rest nobody waits for a batch to fill.
+// work gathers and runs batches until the queue is closed and empty. Under load batches
+// grow, and at rest no operation waits for a batch to fill.
 //
 // A worker whose last batch had more than one operation yields once before it
 // gathers the next, so that callers who have just got their answers can submit
@@ -61,7 +61,7 @@ func (w *worker) gather() {
 	}
 }
 
-// run carries the batch out and calls Done of every operation exactly once.
+// run carries the batch out and calls Done for every operation exactly once.
 func (w *worker) run() {
 	s := w.store
 	trips, ok := s.breaker.begin()
@@ -102,8 +102,8 @@ func (w *worker) settleOne(op *bucket.Op, reply bucket.Reply, err error) {
 	op.Done(op, reply, err)
 }
 
-// recordTrip counts late answers of a batch. Only a batch without failures says
-// how far away the store is: a refusal may come faster than an answer.
+// recordTrip counts late answers of a batch. Only a batch without failures says how far
+// away the store is, since a refusal may come faster than an answer.
 func (s *Store) recordTrip(took time.Duration, ops, failed int) {
 	if took > s.config.Timeout {
 		s.distance.late.Add(uint64(ops - failed))

@@ -13,9 +13,9 @@ type leakyBucket struct {
 	ticks   uint64 // that are left
 }
 
-// leakyAt is what is left of s, unless the clock has stepped back since s was
-// written. Then no time has passed, and s must be written with the new time, or the
-// bucket would not leak until the clock has caught up.
+// leakyAt returns what is left of s. If the clock has stepped back since s was written, no
+// time has passed, and s must be written with the new time, or the bucket would not leak
+// until the clock has caught up.
 func leakyAt(c *leakyBucket, s *State, now uint64, r *Request) bucketAt {
 	*c = leakyBucket{r, now, s.Level}
 	b := bucketAt{counter: c, mark: min(now+2*(r.Limit/r.PerMicro)+2, maxSafe)}
@@ -65,8 +65,8 @@ func (c *leakyBucket) rest(quiet uint64) (s State, lasts uint64) {
 	return State{Level: c.ticks, Last: c.now, Unit: c.request.Unit, Quiet: quiet}, lasts
 }
 
-// quietUntil is [State.Quiet] in µs as it is now, 0 if that is over. It is beyond mark,
-// what a refund would set now, if the clock has stepped back since it was set.
+// quietUntil returns the current [State.Quiet] in µs, 0 if that is over. If the clock has
+// stepped back since it was set, it would be beyond mark, which a refund would set now.
 func quietUntil(quiet, now, mark uint64) uint64 {
 	if quiet = min(quiet, mark); quiet <= now {
 		return 0
@@ -74,10 +74,10 @@ func quietUntil(quiet, now, mark uint64) uint64 {
 	return quiet
 }
 
-// quietRest is quiet as it is stored, and for how long, in µs, a state must be that
-// counts for lasts.
+// quietRest returns quiet as it is stored, and for how long, in µs, a state that counts for
+// lasts must be stored.
 func quietRest(quiet, now, lasts uint64) (uint64, uint64) {
-	if quiet <= now { // also where maxSafe has clamped it
+	if quiet <= now { // also if maxSafe has clamped it
 		return 0, lasts
 	}
 	return quiet, max(lasts, quiet-now)
@@ -88,13 +88,13 @@ func aged(level, date, now, perMicro uint64) uint64 {
 	if now < date {
 		return 0
 	}
-	// The clamp keeps the product near level, so that float64 has it exactly.
+	// The clamp keeps the product near level, so that float64 represents it exactly.
 	dt := min(now-date, level/perMicro+1)
 	return level - min(level, dt*perMicro)
 }
 
-// rescale converts a level to another rate: the units stay, the ticks change. It
-// rounds down, once per change of rate; nothing else rounds a level.
+// rescale converts a level to another rate: the units stay, the ticks change. It rounds
+// down, once per change of rate; nothing else rounds a level.
 func rescale(level, from, to uint64) uint64 {
 	units := float64(level) / float64(from)
 	return uint64(min(math.Floor(float64(units*float64(to))), bucket.MaxPortable))

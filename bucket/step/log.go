@@ -7,8 +7,8 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 )
 
-// Times are those of the units in a sliding log, in µs, the oldest first. It cannot be
-// changed, so that a [State] is compared and copied like a number.
+// Times are the times of the units in a sliding log, in µs, the oldest first. It is
+// immutable, so that a [State] is compared and copied like a number.
 type Times string
 
 const timeBytes = 8
@@ -22,10 +22,10 @@ func NewTimes(times ...uint64) Times {
 	return Times(b)
 }
 
-// Len is how many they are.
+// Len returns their number.
 func (t Times) Len() int { return len(t) / timeBytes }
 
-// At is the one at index i.
+// At returns the time at index i.
 func (t Times) At(i int) uint64 {
 	return binary.LittleEndian.Uint64([]byte(t[timeBytes*i : timeBytes*(i+1)]))
 }
@@ -40,16 +40,16 @@ func (t Times) All() []uint64 {
 }
 
 // slidingLog is a [bucket.SlidingLog] at the time of a request. State.Log is its times,
-// State.Quiet is µs as of a leaky bucket. The period is not in the state: times are
-// times.
+// State.Quiet is in µs as for a leaky bucket. The period is not in the state, as the times
+// do not depend on it.
 type slidingLog struct {
 	request *Request
 	now     uint64   // µs
-	times   []uint64 // that count, at most as many as the limit, none after now
+	times   []uint64 // those that count, at most as many as the limit, none after now
 }
 
-// logAt is what counts of s. If the clock has stepped back since the latest of its
-// times, no time has passed: all of them go back by as much.
+// logAt returns what counts of s. If the clock has stepped back since the latest of its
+// times, no time has passed: all of them move back by as much.
 func logAt(s *State, now uint64, r *Request) bucketAt {
 	c := &slidingLog{request: r, now: now, times: s.Log.All()}
 	b := bucketAt{counter: c, mark: min(now+2*r.Unit, maxSafe)}
@@ -73,7 +73,7 @@ func (c *slidingLog) trim() {
 
 func (c *slidingLog) level() uint64 { return uint64(len(c.times)) }
 
-// reply is the level, or of a full log the limit and the µs until one unit fits.
+// reply returns the level, or for a full log the limit plus the µs until one unit fits.
 func (c *slidingLog) reply() uint64 {
 	if c.level() < c.request.Limit {
 		return c.level()
@@ -89,8 +89,8 @@ func (c *slidingLog) refund(units uint64) bool {
 }
 
 // raise joins the log by maximum with the units that were taken in the half period before
-// Date, all dated at its begin, when the first of them is over. Older units of the log
-// may be the same ones, and so they move there before any is added.
+// Date. All of them are dated at its start, when the first of them is over. Older units of
+// the log may be the same ones, so they move there before any is added.
 func (c *slidingLog) raise() bool {
 	r := c.request
 	if r.Date == 0 || c.now < r.Date {

@@ -3,18 +3,18 @@ package step
 import "github.com/fastlimit/fastlimit/bucket"
 
 // slidingWindow is a [bucket.SlidingWindow] at the time of a request: the counts of the
-// window of now and of the one before. State.Level and State.Previous are both at
-// State.Last, a window as of [bucket.FixedWindow]; in State.Quiet and in the next
-// window floors are ignored.
+// window of now and of the previous one. State.Level and State.Previous are both as of
+// State.Last, a window as for [bucket.FixedWindow]. Floors are ignored in the window
+// State.Quiet and in the next one.
 type slidingWindow struct {
 	request           *Request
 	now               uint64 // µs
-	window            uint64 // that of now
+	window            uint64 // the window of now
 	previous, current uint64 // units
 }
 
-// slidingAt rolls s on to the window of now. After a step back of the clock s is one
-// of this window, as of [fixedAt], with both of its counts.
+// slidingAt rotates s to the window of now. After a step back of the clock s is moved to
+// this window, as for [fixedAt], with both of its counts.
 func slidingAt(s *State, now uint64, r *Request) bucketAt {
 	c := &slidingWindow{request: r, now: now, window: now / r.Unit}
 	b := bucketAt{counter: c, mark: c.window}
@@ -44,8 +44,8 @@ func (c *slidingWindow) level() uint64 {
 
 func (c *slidingWindow) reply() uint64 { return bucket.Pack(c.previous, c.current) }
 
-// refund takes units off the window that they were charged in, and off the one
-// before if they may be of that.
+// refund takes units off the window in which they were charged, and off the previous one if
+// they may be from there.
 func (c *slidingWindow) refund(units uint64) bool {
 	was := c.reply()
 	switch c.request.Window {
@@ -86,8 +86,8 @@ func (c *slidingWindow) charge(granted uint64) bool {
 	return c.current > was
 }
 
-// rest lasts for as long as a count, or that floors are ignored, matters: until this
-// window ends or the next one does.
+// rest lasts for as long as a count matters, or that floors are ignored: until this window
+// ends or the next one does.
 func (c *slidingWindow) rest(quiet uint64) (s State, lasts uint64) {
 	lasts = c.request.Unit - c.now%c.request.Unit
 	if c.current > 0 || quiet == c.window {

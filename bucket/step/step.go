@@ -1,12 +1,12 @@
-// Package step defines what every shared store computes. [Apply] is one operation
-// on one bucket: a pure function of the stored state, the store's time and the
-// operation. A store that cannot call it repeats it bit for bit in its own
-// language, such as Lua in bucket/redisstore, so all numbers are integers that
-// float64 represents exactly. Each algorithm is a counter in a file of its own. A
-// state that another algorithm wrote counts as an empty one.
+// Package step defines the computation of every shared store. [Apply] is one operation on
+// one bucket: a pure function of the stored state, the store's time and the operation. A
+// store that cannot call it repeats it bit for bit in its own language, such as Lua in
+// bucket/redisstore, so all numbers are integers that float64 represents exactly. Each
+// algorithm is a counter in a separate file. A state that another algorithm wrote counts as
+// an empty one.
 //
-// The order within a step is: refuse what is late, leak, refund, raise to the
-// floor, charge.
+// The order within a step is: refuse late operations, leak, refund, raise to the floor,
+// charge.
 package step
 
 import (

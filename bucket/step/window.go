@@ -2,20 +2,19 @@ package step
 
 import "github.com/fastlimit/fastlimit/bucket"
 
-// fixedWindow is a [bucket.FixedWindow] at the time of a request. A window is a number, that
-// of the period since 1970 which now is in. State.Level is the count, State.Last the
-// window, State.Unit the period and State.Quiet the window in which floors are ignored.
+// fixedWindow is a [bucket.FixedWindow] at the time of a request. A window is the number of
+// the period since 1970 that now is in. State.Level is the count, State.Last the window,
+// State.Unit the period and State.Quiet the window in which floors are ignored.
 type fixedWindow struct {
 	request *Request
 	now     uint64 // µs
-	window  uint64 // that of now
-	count   uint64 // in it
+	window  uint64 // the window of now
+	count   uint64 // the count in it
 }
 
-// fixedAt is the count in the window of now. A state of a later window is one from
-// before the clock stepped back: no time has passed since, so it is one of this
-// window now, and must be written as such, or it would count until the clock has
-// caught up.
+// fixedAt returns the count in the window of now. A state of a later window is from before
+// the clock stepped back. No time has passed since, so it is moved to this window, and must
+// be written as such, or it would count until the clock has caught up.
 func fixedAt(s *State, now uint64, r *Request) bucketAt {
 	c := &fixedWindow{request: r, now: now, window: now / r.Unit}
 	b := bucketAt{counter: c, mark: c.window}
