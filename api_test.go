@@ -12,7 +12,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 )
 
-// world is a limiter of three rules, and what it calls.
+// world is a limiter of three rules, and the events that it reports.
 type world struct {
 	*fastlimit.Limiter
 	*testing.T
@@ -114,7 +114,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestTakeAll has charges whose rules, keys and costs differ, which the engine reads in place.
+// TestTakeAll uses charges whose rules, keys and costs differ, which the engine reads in
+// place.
 func TestTakeAll(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -162,7 +163,7 @@ func TestBans(t *testing.T) {
 	}
 }
 
-// TestState goes the way of a restart, and of a change.
+// TestState simulates a restart, and a change of the configuration.
 func TestState(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -11,13 +11,13 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 )
 
-// BenchmarkAlgorithms is a decision by each algorithm on the machine's clock, of
-// 100 units a second each: on a client that is denied by the table, on one that the
-// exact bucket of this node admits, on one below the sketch's threshold, and on
-// clients of Zipf popularity.
+// BenchmarkAlgorithms measures a decision by each algorithm on the machine's clock, with
+// 100 units a second each: for a client that is denied by the table, for one that this
+// node's exact bucket admits, for one below the sketch's threshold, and for clients of Zipf
+// popularity.
 func BenchmarkAlgorithms(b *testing.B) {
 	for algorithm := range bucket.NumAlgorithms {
-		most := uint64(1_000_000_000) // what no benchmark uses up in a second, or begins anew
+		most := uint64(1_000_000_000) // no benchmark uses up that much in a second
 		switch algorithm {
 		case fastlimit.SlidingWindow:
 			most = 32_767
@@ -72,8 +72,8 @@ func BenchmarkAlgorithms(b *testing.B) {
 	}
 }
 
-// A denial by the table allocates nothing whatever the algorithm, and neither does
-// an admission by this node's exact bucket.
+// A denial by the table allocates nothing with any algorithm, and neither does an admission
+// by this node's exact bucket.
 func TestAlgorithmsDoNotAllocate(t *testing.T) {
 	for algorithm := range bucket.NumAlgorithms {
 		for _, strict := range []bool{false, true} {

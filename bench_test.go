@@ -36,7 +36,7 @@ func benchRule(tb testing.TB, clock *fastlimit.ManualClock, bans ...fastlimit.Ba
 	return r
 }
 
-// taker is one decision at a time since the start.
+// taker makes one decision, at a time since the start.
 type taker func(addr netip.Addr, now time.Duration) bool
 
 func takers(b *testing.B) []struct {
@@ -52,9 +52,9 @@ func takers(b *testing.B) []struct {
 			r, ctx := benchRule(b, clock), b.Context()
 			var brought time.Duration
 			return func(addr netip.Addr, now time.Duration) bool {
-				// A machine's clock writes its line once in a millisecond, a ManualClock at
-				// every Set, which takes 3 to 4 ns: that is the caller's choice, not a
-				// decision's time.
+				// A machine's clock writes its cache line once in a millisecond, a
+				// ManualClock at every Set, which takes 3 to 4 ns. That is the caller's
+				// choice, not part of a decision.
 				if now-brought >= 64*time.Microsecond {
 					brought = now
 					clock.Set(now)
@@ -71,11 +71,11 @@ func takers(b *testing.B) []struct {
 	}
 }
 
-// step between two decisions in the benchmarks' time: a million per second.
+// step is the time between two decisions in the benchmarks: a million per second.
 const step = time.Microsecond
 
-// BenchmarkZipf is steady traffic of clients with Zipf popularity 1.1 over
-// 2^20 addresses.
+// BenchmarkZipf measures steady traffic of clients with Zipf popularity 1.1 over 2^20
+// addresses.
 func BenchmarkZipf(b *testing.B) {
 	z := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.1, 1, benchKeys-1)
 	addrs := make([]netip.Addr, benchKeys)
@@ -101,7 +101,7 @@ func BenchmarkZipf(b *testing.B) {
 	}
 }
 
-// BenchmarkDistinct is a flood of sources that are seen once.
+// BenchmarkDistinct measures a flood of sources that are seen once.
 func BenchmarkDistinct(b *testing.B) {
 	for _, t := range takers(b) {
 		b.Run(t.name, func(b *testing.B) {
@@ -118,9 +118,9 @@ func BenchmarkDistinct(b *testing.B) {
 	}
 }
 
-// BenchmarkHotDenied is one client far over its limit, on all cores: the cost
-// of shedding. Run it with -cpu 2. The loops are written out: a call through a
-// taker is a sixth of a denial.
+// BenchmarkHotDenied measures one client far over its limit, on all cores: the cost of
+// shedding. Run it with -cpu 2. The loops are inlined by hand: a call through a taker is a
+// sixth of a denial.
 func BenchmarkHotDenied(b *testing.B) {
 	hot := v4(0xc0000207)
 	onAllCores := func(b *testing.B, admits func(n int) (admitted int)) {
@@ -168,8 +168,8 @@ func BenchmarkHotDenied(b *testing.B) {
 	})
 }
 
-// BenchmarkClock is the reading that every decision without a time argument
-// pays on top.
+// BenchmarkClock measures the clock reading that every decision without a time argument
+// adds.
 func BenchmarkClock(b *testing.B) {
 	lim, err := fastlimit.New(fastlimit.Config{Rules: []fastlimit.RuleConfig{
 		{Name: "x", Rate: fastlimit.Rate{N: 1, Per: time.Second}},
@@ -182,8 +182,8 @@ func BenchmarkClock(b *testing.B) {
 	}
 }
 
-// BenchmarkShared is an exact check of a store that answers at once: what the
-// limiter itself spends on one.
+// BenchmarkShared measures an exact check with a store that answers at once: the limiter's
+// own share of it.
 func BenchmarkShared(b *testing.B) {
 	store := memstore.New(memstore.Config{})
 	b.Cleanup(func() { _ = store.Close(b.Context()) })

@@ -34,8 +34,8 @@ func ExampleLimiter() {
 	// neighbour: true
 }
 
-// Whoever is denied three times within ten seconds is banned for a minute, which OnBan
-// tells a firewall, say.
+// A client that is denied three times within ten seconds is banned for a minute. OnBan
+// could report that to a firewall.
 func ExampleConfig_ban() {
 	lim, err := fastlimit.New(fastlimit.Config{
 		Rules: []fastlimit.RuleConfig{{
@@ -65,8 +65,8 @@ func ExampleConfig_ban() {
 	// forgiven: true table
 }
 
-// A clock that moves when it is told to: here six requests come at once and
-// another one after two seconds.
+// A clock that moves only when it is set: here six requests come at once and another one
+// after two seconds.
 func ExampleManualClock() {
 	var clock fastlimit.ManualClock
 	always := 0.0 // every request but the first is checked exactly
@@ -97,7 +97,7 @@ func ExampleManualClock() {
 	// after 2s true exact 0 0s
 }
 
-// A request takes from the buckets of several rules, or from none.
+// A request takes from the buckets of all rules, or from none.
 func ExampleLimiter_TakeAll() {
 	var clock fastlimit.ManualClock // so that the test does not depend on the time it takes
 	lim, err := fastlimit.New(fastlimit.Config{Clock: &clock, Rules: []fastlimit.RuleConfig{

@@ -12,7 +12,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 )
 
-// zipfAddrs is a sequence of addresses with Zipf popularity 1.1 over 2^20.
+// zipfAddrs returns a sequence of addresses with Zipf popularity 1.1 over 2^20.
 func zipfAddrs() []netip.Addr {
 	z := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.1, 1, benchKeys-1)
 	addrs := make([]netip.Addr, benchKeys)
@@ -39,13 +39,13 @@ const (
 	talkerTurn  = 1 << 15 // decisions
 )
 
-// BenchmarkTalkers is what tracking top talkers adds to a decision. Two limiters,
-// one without and one with 1024 top talkers (what serve has by default) or 8192
-// (what a cluster has), take turns of a few ms over the same traffic, and the median of the differences of 160 pairs of turns is told, so
-// that what else the machine does weighs on both.
+// BenchmarkTalkers measures how much tracking top talkers adds to a decision. Two limiters,
+// one without and one with 1024 top talkers (the default of serve) or 8192 (that of a
+// cluster), take turns of a few ms over the same traffic. It reports the median of the
+// differences of 160 pairs of turns, so that other work of the machine affects both.
 //
 //   - zipf: steady traffic, a quarter of which is for clients without a slot;
-//   - hot: one client that the table denies, of whom chance has some noted.
+//   - hot: one client that the table denies, some of whose denials are sampled.
 func BenchmarkTalkers(b *testing.B) {
 	for _, w := range []struct {
 		name  string

@@ -309,7 +309,7 @@ func (t *Table) drainedLocked(x, now uint64) int {
 
 func (t *Table) lock(x uint64) *sync.Mutex { return &t.locks[x%stripes].Mutex }
 
-// lockOrder is the one order in which the locks of two sets are taken.
+// lockOrder returns the order in which the locks of two sets are always taken.
 func lockOrder(x, y uint64) (first, second uint64) {
 	return min(x%stripes, y%stripes), max(x%stripes, y%stripes)
 }

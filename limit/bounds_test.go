@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// In a cluster the filter remembers a client until all that the nodes forgive
-// it is 2 % of the rate.
+// In a cluster the filter remembers a client until the hits that all nodes forgive it are 2
+// % of the rate.
 func TestPlanWindowOfCluster(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -32,8 +32,8 @@ func TestPlanWindowOfCluster(t *testing.T) {
 	}
 }
 
-// The cells of a cluster's sketch rise as high as what its nodes may admit
-// together, for any rule that is allowed.
+// The cells of a cluster's sketch rise as high as what its nodes may admit together, for
+// any rule that is allowed.
 func TestSketchLimitOfCluster(t *testing.T) {
 	t.Parallel()
 	for _, rc := range []RuleConfig{

@@ -10,7 +10,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/field"
 )
 
-// Every mistake must be told at once, with the rule and the value.
+// Every mistake must be reported at once, with the rule and the value.
 func TestConfigErrors(t *testing.T) {
 	t.Parallel()
 	bad := -0.5
@@ -61,8 +61,8 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// What NewPlan takes as a name or a key kind comes back from a state, and the rule with it. What
-// would not is refused, with the field.
+// Every text that NewPlan accepts as a name or a key kind can be restored from a state, and
+// the rule with it. Other texts are rejected, with the field.
 func TestTextOfRules(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, kind, field, problem string }{
@@ -129,7 +129,7 @@ func TestTierMistakes(t *testing.T) {
 	}
 }
 
-// What is refused of waiting.
+// TestWaitSettings checks which settings of waiting are rejected.
 func TestWaitSettings(t *testing.T) {
 	t.Parallel()
 	window := windowRule("a", 5, time.Minute)

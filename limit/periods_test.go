@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What is planned for windows, and what is refused.
+// TestWindowPlans checks what is planned for windows, and what is rejected.
 func TestWindowPlans(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -53,7 +53,8 @@ func TestWindowPlans(t *testing.T) {
 	}
 }
 
-// What is planned for sliding windows and logs, and what is refused.
+// TestSlidingPlans checks what is planned for sliding windows and logs, and what is
+// rejected.
 func TestSlidingPlans(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

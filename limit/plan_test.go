@@ -43,7 +43,7 @@ func TestPlanSharesMemory(t *testing.T) {
 	})
 }
 
-// A rule that needs little must have it beside hungry ones.
+// A rule that needs little must get that even if others need much more.
 func TestPlanServesFastRulesBesideSlowOnes(t *testing.T) {
 	t.Parallel()
 	p, err := NewPlan(Config{Rules: []RuleConfig{
@@ -98,7 +98,7 @@ func TestPlanCountsTopTalkers(t *testing.T) {
 	}
 }
 
-// LeastMemory is what NewPlan takes, and no more.
+// LeastMemory is the least that NewPlan accepts, and no more.
 func TestLeastMemory(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 3, 4, 5, 100, MaxRules} {
@@ -119,8 +119,8 @@ func TestLeastMemory(t *testing.T) {
 	}
 }
 
-// Bans take their share of the memory, however many rules have any, and what is wrong with
-// them is told by field.
+// Bans take their share of the memory, however many rules have any, and mistakes in them
+// are reported by field.
 func TestPlanOfBans(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 3, 256} {

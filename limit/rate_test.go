@@ -41,7 +41,8 @@ func TestRateRoundTrip(t *testing.T) {
 	})
 }
 
-// What a message says to write can be read, also where the period of a rate cannot.
+// A rate that a message suggests can be parsed, even if the period of the original rate
+// cannot.
 func TestRateInSeconds(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -141,7 +141,7 @@ const (
 	maxBans = 1 << 17
 )
 
-// planBans gives bans their part of a budget.
+// planBans allocates a part of a budget to bans.
 func (p *Plan) planBans(budget int64) (taken int64) {
 	var with []*RulePlan
 	for i := range p.Rules {

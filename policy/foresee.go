@@ -53,7 +53,8 @@ func (e *Engine) Foresee(rule *fastlimit.Rule, parts []string, cost uint64, now 
 	return e.foresee(rule, limit, key, cost, e.addrIn(rule, parts), now), nil
 }
 
-// foresee is Foresee for a client whose addresses are all in a prefix, which may be the zero one.
+// foresee is Foresee for a client whose addresses all lie within p, which may be the zero
+// Prefix.
 func (e *Engine) foresee(rule, limit *fastlimit.Rule, key fastlimit.Key, cost uint64, p netip.Prefix, now time.Time) Foresight {
 	f := Foresight{Limit: limit, Suspicion: -1}
 	if f.Limit != nil {
@@ -79,7 +80,8 @@ func (e *Engine) Listed(rule *fastlimit.Rule, parts []string, now time.Time) (Li
 	return e.listedAs(e.addrIn(rule, parts), now)
 }
 
-// listedAs is Listed for clients whose addresses are all in a prefix, which may be the zero one.
+// listedAs is Listed for clients whose addresses all lie within p, which may be the zero
+// Prefix.
 func (e *Engine) listedAs(p netip.Prefix, now time.Time) (v ListVerdict, d fastlimit.Decision) {
 	if !p.IsValid() {
 		return v, v.decision(0)

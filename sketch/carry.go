@@ -54,7 +54,7 @@ func (s *Leaky) eachOf(from *Leaky, fromNow uint64, f func(cell *uint64, level u
 	}
 }
 
-// lift is cell = max(cell, to).
+// lift sets cell = max(cell, to).
 func lift(cell *uint64, to uint64) {
 	for c := atomic.LoadUint64(cell); c < to; c = atomic.LoadUint64(cell) {
 		if atomic.CompareAndSwapUint64(cell, c, to) {

@@ -163,7 +163,7 @@ func (s *talkerSet) find(id uint64) int {
 	return way
 }
 
-// findZero is Find for the one ID that free slots have too.
+// findZero is Find for the ID 0, which free slots have too.
 func (h *TopTalkers) findZero(x int) int {
 	s := &h.sets[x]
 	s.mu.Lock()

@@ -39,9 +39,8 @@ type Filter struct {
 // maxWindow keeps sums of times and periods within 64 bits.
 const maxWindow = 10 * 366 * 24 * time.Hour
 
-// Init gives the filter window w over two generations of the given number of
-// 64-bit words each, the first of which begins at now. Call it before anything
-// else.
+// Init gives the filter window w over two generations of the given number of 64-bit words
+// each. The first of them begins at now. Call it before anything else.
 func (f *Filter) Init(w time.Duration, words int, now time.Duration) error {
 	if w <= 0 || w > maxWindow {
 		return fmt.Errorf("fastlimit/window: window %v: want more than 0 and at most %v", w, maxWindow)

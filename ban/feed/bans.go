@@ -23,7 +23,7 @@ type bans struct {
 	max    int
 	shadow bool // nothing is sent
 
-	mu      sync.RWMutex // guards all below, and what a ban is made of
+	mu      sync.RWMutex // guards all below, and the fields of each ban
 	all     map[netip.Prefix]*ban
 	ends    ends // of those in force
 	lengths lengths

@@ -14,7 +14,7 @@ const (
 // not banned.
 const MaxLengths = 24
 
-const wideBy = 128 - 32 // what the length of an IPv4 prefix mapped to IPv6 has on top
+const wideBy = 128 - 32 // added to the length of an IPv4 prefix when it is mapped to IPv6
 
 // canonical returns the one form of a prefix: masked, without a zone, IPv4 as itself.
 func canonical(p netip.Prefix) (netip.Prefix, bool) {

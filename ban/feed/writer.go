@@ -42,17 +42,17 @@ type Class uint8
 // The classes of errors.
 const (
 	ClassOther       Class = iota // none of the others
-	ClassLost                     // table, sets or rules are gone, or are somebody else's: open again
+	ClassLost                     // table, sets or rules are gone, or belong to another program: open again
 	ClassFull                     // a set has no room
-	ClassElement                  // a change that the kernel does not take, whatever else is in its batch
+	ClassElement                  // a change that the kernel rejects, whatever else is in its batch
 	ClassBusy                     // memory or buffers were short: the changes may or may not have been made
-	ClassDenied                   // the process may not
+	ClassDenied                   // the process lacks the permission
 	ClassTaken                    // another process owns the table
-	ClassUnsupported              // the kernel cannot
+	ClassUnsupported              // the kernel does not support it
 	numClasses
 )
 
-// String is the class's name in logs and metrics.
+// String returns the class's name in logs and metrics.
 func (c Class) String() string {
 	return [numClasses]string{"other", "lost", "full", "element", "busy", "denied", "taken", "unsupported"}[c]
 }
@@ -63,13 +63,13 @@ type Error struct {
 	Err   error
 }
 
-// Error is the message of Err, which says what to do.
+// Error returns the message of Err, which says what to do.
 func (e *Error) Error() string { return e.Err.Error() }
 
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// classOf is the class of what a writer has returned.
+// classOf returns the class of an error of a writer.
 func classOf(err error) Class {
 	if e, ok := errors.AsType[*Error](err); ok && e.Class < numClasses {
 		return e.Class

@@ -16,7 +16,8 @@ import (
 // DefaultTable is the name of the table if Config.Table is empty.
 const DefaultTable = "fastlimit"
 
-// tableName is what the nft tool takes for a name without quotes, within the kernel's limit.
+// tableName matches names that the nft tool accepts without quotes, within the kernel's
+// limit.
 var tableName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_.]{0,63}$`)
 
 // Config says what is made in the kernel.

@@ -91,10 +91,10 @@ type State struct {
 	Algorithm bucket.Algorithm // that wrote it
 
 	Level    uint64 // ticks when it was written; of a window the count
-	Previous uint64 // of a sliding window the count of the one before
-	Last     uint64 // µs, when it was written; of a window its number
-	Unit     uint64 // ticks of one unit, or µs of the period, when it was written; 0 only in the zero value and of a log
-	Quiet    uint64 // µs, until when floors are ignored after a refund or reset, or the window of that; 0 otherwise
+	Previous uint64 // of a sliding window: the count of the previous one
+	Last     uint64 // µs, when it was written; of a window: its number
+	Unit     uint64 // ticks of a unit, or µs of the period, when it was written; 0 only in the zero value and for a log
+	Quiet    uint64 // µs until which floors are ignored after a refund or reset, or the window in which; 0 otherwise
 	Log      Times  // of a sliding log
 }
 
@@ -109,26 +109,26 @@ type Result struct {
 
 // counter is a state of one algorithm at the time of a request.
 type counter interface {
-	level() uint64              // what counts against the limit
+	level() uint64              // that counts against the limit
 	reply() uint64              // Result.Level
-	refund(ticks uint64) bool   // reports whether there was something to give back
+	refund(ticks uint64) bool   // reports whether there was anything to give back
 	raise() bool                // raises it to the floor; reports whether it was lower
-	charge(granted uint64) bool // for a take of which so many fit; reports whether that changed it
+	charge(granted uint64) bool // for a take of which granted fit; reports whether that changed it
 
-	// rest is what to store, and for how many µs it differs from an empty bucket.
+	// rest returns what to store, and for how many µs it differs from an empty bucket.
 	rest(quiet uint64) (s State, lasts uint64)
 }
 
-// bucketAt is a state as a request finds it.
+// bucketAt is a state at the time of a request.
 type bucketAt struct {
 	counter
 
-	quiet uint64 // State.Quiet as it is now; floors count if it is 0
-	mark  uint64 // State.Quiet of a refund or a reset now
-	moved bool   // it is to be stored, even if nothing changes it
+	quiet uint64 // the current State.Quiet; floors count if it is 0
+	mark  uint64 // the State.Quiet that a refund or a reset sets now
+	moved bool   // it must be stored, even if nothing changes it
 }
 
-// scratch is what an operation on a leaky bucket would allocate, as most are.
+// scratch holds what an operation on a leaky bucket, the most common kind, would allocate.
 type scratch struct {
 	request Request
 	leaky   leakyBucket
@@ -136,7 +136,7 @@ type scratch struct {
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// at is s at the time now.
+// at returns s at the time now.
 func (m *scratch) at(s *State, now uint64) bucketAt {
 	r := &m.request
 	if s.Algorithm != r.Algorithm || r.Kind == bucket.Reset {
@@ -202,7 +202,7 @@ func (b *bucketAt) amend(r *Request) {
 	}
 }
 
-// fits is how many of r.Count requests fit on top of level.
+// fits returns how many of r.Count requests fit on top of level.
 func fits(level uint64, r *Request) uint64 {
 	switch {
 	case level > r.Limit:

@@ -14,8 +14,8 @@ type outcome struct {
 	err   error
 }
 
-// stalled submits ops while another operation blocks the store, calls pass, lets
-// the store go on and returns the outcomes.
+// stalled submits ops while another operation blocks the store, calls pass, unblocks the
+// store and returns the outcomes.
 func (s *suite) stalled(pass func(), ops ...bucket.Op) []outcome {
 	s.t.Helper()
 	busy, free := make(chan struct{}), make(chan struct{})
@@ -79,7 +79,7 @@ func testLateTake(t *testing.T, s *suite) {
 	}
 }
 
-// A floor raises a bucket to what has not leaked of it since, not to all of it.
+// A floor raises a bucket to the part of it that has not leaked since, not to all of it.
 func testLateFloor(t *testing.T, s *suite) {
 	s.warm()
 	for name, tt := range map[string]struct {
@@ -126,12 +126,12 @@ func testQuiet(t *testing.T, s *suite) {
 	s.want(with(own, bucket.Refund), bucket.Reply{Level: 2 * u}) // Cost
 	high := take(sh, "a", 1, 1)
 	high.Floor = 3 * u
-	s.want(high, bucket.Reply{Granted: 1, Level: 3 * u}) // not heard: it fits
+	s.want(high, bucket.Reply{Granted: 1, Level: 3 * u}) // ignored: it fits
 	s.clock.Advance(sh.MaxDrain() - time.Microsecond)
 	s.want(with(high, bucket.Peek), bucket.Reply{Granted: 1})
 	s.clock.Advance(time.Microsecond)
 	s.warm()
-	s.want(high, bucket.Reply{Level: 3 * u}) // heard again
+	s.want(high, bucket.Reply{Level: 3 * u}) // counts again
 	// A refund of nothing gives nothing back.
 	none := with(take(sh, "b", 1, 1), bucket.Refund)
 	s.want(none, bucket.Reply{})
@@ -153,7 +153,7 @@ func testResetIsKnown(t *testing.T, s *suite) {
 		s.clock.Advance(sh.MaxDrain())
 		s.warm()
 		s.want(op, bucket.Reply{Level: 3 * u})
-		// The clock steps back: floors wait no longer than from now on.
+		// The clock steps back: floors are ignored for no longer than from now on.
 		s.want(with(op, bucket.Reset), bucket.Reply{})
 		s.clock.Step(-24 * time.Hour)
 		op.Count = 1

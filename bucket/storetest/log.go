@@ -30,7 +30,7 @@ func testLog(t *testing.T, s *suite) {
 	s.want(op, bucket.Reply{Granted: 1, Level: 1})
 	s.clock.Advance(20 * time.Second)
 	s.want(count(op.Shape, "a", 2, 9), bucket.Reply{Granted: 1, Level: 3}) // 5 would be too many
-	s.want(op, bucket.Reply{Granted: 1, Level: 4 + 40_000_000})            // full, and how long for
+	s.want(op, bucket.Reply{Granted: 1, Level: 4 + 40_000_000})            // full, and for how long
 	s.clock.Advance(40*time.Second - time.Microsecond)
 	s.want(op, bucket.Reply{Level: 4 + 1})
 	s.clock.Advance(time.Microsecond)
@@ -39,7 +39,7 @@ func testLog(t *testing.T, s *suite) {
 	s.clock.Advance(20 * time.Second)
 	s.want(with(op, bucket.Peek), bucket.Reply{Granted: 1, Level: 1})
 	s.want(count(op.Shape, "a", 1, 9), bucket.Reply{Granted: 3, Level: 4 + 40_000_000})
-	s.want(count(op.Shape, "a", 0, 3), bucket.Reply{Granted: 3, Level: 4 + 40_000_000}) // which costs nothing fits
+	s.want(count(op.Shape, "a", 0, 3), bucket.Reply{Granted: 3, Level: 4 + 40_000_000}) // a cost of 0 fits
 	s.clock.Advance(time.Hour)
 	s.want(with(op, bucket.Peek), bucket.Reply{Granted: 1})
 	s.want(count(op.Shape, "b", 5, 1), bucket.Reply{})
@@ -76,14 +76,14 @@ func testLogRefund(t *testing.T, s *suite) {
 	s.want(op, bucket.Reply{Granted: 2, Level: 3})
 	s.clock.Advance(30 * time.Second)
 	op.Back = 0
-	s.want(with(op, bucket.Peek), bucket.Reply{Granted: 2, Level: 2}) // what is left is of 30 s ago
+	s.want(with(op, bucket.Peek), bucket.Reply{Granted: 2, Level: 2}) // the rest is from 30 s ago
 	s.want(with(count(op.Shape, "a", 9, 1), bucket.Refund), bucket.Reply{})
 	s.want(op, bucket.Reply{Granted: 2, Level: 2})
 	s.want(with(op, bucket.Reset), bucket.Reply{})
 	s.want(count(op.Shape, "a", 4, 1), bucket.Reply{Granted: 1, Level: 4 + minute})
 }
 
-// A floor is units of the half period before it was known, and counts as its begin.
+// A floor is units of the half period before it was known, and counts as of its start.
 func testLogFloor(t *testing.T, s *suite) {
 	s.warm()
 	op := count(logged(t, 6, time.Minute), "a", 1, 1)
@@ -101,7 +101,7 @@ func testLogFloor(t *testing.T, s *suite) {
 	s.clock.Advance(30*time.Second - 10*time.Millisecond)
 	level(5)
 	s.clock.Advance(10 * time.Millisecond)
-	level(2) // of them two are of the half period before now
+	level(2) // two of them are from the half period before now
 	s.clock.Advance(30 * time.Second)
 	level(0)
 	// It is joined by maximum with units from before, floors among them.
@@ -131,7 +131,7 @@ func testLogQuiet(t *testing.T, s *suite) {
 	op := count(logged(t, 6, time.Minute), "a", 1, 1)
 	s.want(op, bucket.Reply{Granted: 1, Level: 1})
 	op.Floor, op.Back = 3, 1
-	s.want(op, bucket.Reply{Granted: 1, Level: 4}) // of which the refund knew
+	s.want(op, bucket.Reply{Granted: 1, Level: 4}) // which the refund took into account
 	op.Floor, op.Back = 5, 0
 	s.want(op, bucket.Reply{Granted: 1, Level: 5})
 	s.want(with(op, bucket.Reset), bucket.Reply{})
@@ -141,7 +141,7 @@ func testLogQuiet(t *testing.T, s *suite) {
 	s.want(op, bucket.Reply{Granted: 1, Level: 1})
 	s.clock.Advance(time.Microsecond)
 	s.warm()
-	s.want(op, bucket.Reply{Granted: 1, Level: 6 + minute/2}) // heard again
+	s.want(op, bucket.Reply{Granted: 1, Level: 6 + minute/2}) // counts again
 }
 
 func testLogClockBack(t *testing.T, s *suite) {
@@ -159,7 +159,7 @@ func testLogClockBack(t *testing.T, s *suite) {
 	s.want(with(count(op.Shape, "a", 1, 9), bucket.Peek), bucket.Reply{Granted: 2, Level: 1})
 }
 
-// A log of another period or limit is the same times, one of another algorithm is none.
+// A log stays the same under another period or limit, and is empty under another algorithm.
 func testLogChanges(t *testing.T, s *suite) {
 	op := count(logged(t, 4, time.Minute), "a", 1, 9)
 	s.want(op, bucket.Reply{Granted: 4, Level: 4 + minute})
@@ -178,7 +178,7 @@ func testLogChanges(t *testing.T, s *suite) {
 	}
 }
 
-// What is late changes nothing, of these algorithms either.
+// Late operations change nothing with these algorithms either.
 func testLateLog(t *testing.T, s *suite) {
 	s.warm()
 	for _, sh := range []bucket.Shape{logged(t, 4, time.Minute), sliding(t, 4, time.Minute)} {

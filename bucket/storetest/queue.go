@@ -9,8 +9,8 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 )
 
-// An operation of an unknown algorithm is refused, whatever its kind, and changes
-// neither the bucket nor the operations beside it.
+// An operation of an unknown algorithm is refused, whatever its kind, and changes neither
+// the bucket nor the operations batched with it.
 func testUnknownAlgorithm(t *testing.T, s *suite) {
 	if !s.store.Runs(bucket.LeakyBucket) || s.store.Runs(255) {
 		t.Error("Runs: want the leaky bucket, and not algorithm 255")

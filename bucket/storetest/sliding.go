@@ -18,7 +18,7 @@ func sliding(t *testing.T, n uint64, per time.Duration) bucket.Shape {
 	return sh
 }
 
-// counted is a reply with both counts.
+// counted returns a reply with both counts.
 func counted(granted, previous, current uint64) bucket.Reply {
 	return bucket.Reply{Granted: granted, Level: bucket.Pack(previous, current)}
 }
@@ -36,7 +36,7 @@ func testSliding(t *testing.T, s *suite) {
 	s.clock.Advance(time.Minute - time.Microsecond)
 	s.want(op, counted(0, 0, 10)) // nothing has drained
 	s.clock.Advance(time.Microsecond)
-	s.want(op, counted(0, 10, 0)) // around the edge no twice as much
+	s.want(op, counted(0, 10, 0)) // not twice as much at the edge
 	// A tenth fits after a tenth of the minute, and not a step before.
 	s.clock.Advance(6*time.Second - time.Microsecond)
 	s.want(with(op, bucket.Peek), counted(0, 10, 0))
@@ -45,7 +45,7 @@ func testSliding(t *testing.T, s *suite) {
 	s.clock.Advance(24 * time.Second) // half of the window
 	s.want(count(op.Shape, "a", 1, 9), counted(4, 10, 5))
 	s.clock.Advance(29*time.Second + 999_999*time.Microsecond)
-	s.want(with(op, bucket.Peek), counted(1, 10, 5)) // what weighs the least weighs one
+	s.want(with(op, bucket.Peek), counted(1, 10, 5)) // the least weight counts as one
 	s.want(count(op.Shape, "a", 1, 9), counted(4, 10, 9))
 	s.clock.Advance(time.Microsecond)
 	s.want(op, counted(1, 9, 1))
@@ -64,19 +64,19 @@ func testSlidingRefund(t *testing.T, s *suite) {
 	s.want(op, counted(8, 0, 8))
 	back := with(count(op.Shape, "a", 2, 1), bucket.Refund)
 	back.Window = now + 1
-	s.want(back, counted(0, 0, 8)) // of a window to come
+	s.want(back, counted(0, 0, 8)) // of a future window
 	back.Window = now
 	s.want(back, counted(0, 0, 6))
 	op.Back, op.Window, op.Count = 1, now, 1
 	s.want(op, counted(1, 0, 6))
 	s.clock.Advance(90 * time.Second)
 	s.want(count(op.Shape, "a", 1, 3), counted(3, 6, 3))
-	s.want(back, counted(0, 4, 3)) // off the window before
+	s.want(back, counted(0, 4, 3)) // off the previous window
 	back.Window = 0
 	back.Cost = 5
-	s.want(back, counted(0, 2, 0)) // off this one, and the rest off the one before
+	s.want(back, counted(0, 2, 0)) // off this one, and the rest off the previous one
 	back.Window = now - 1
-	s.want(back, counted(0, 2, 0)) // of two windows before
+	s.want(back, counted(0, 2, 0)) // of the window before the previous one
 	s.want(with(op, bucket.Reset), counted(0, 0, 0))
 	s.want(count(op.Shape, "a", 8, 1), counted(1, 0, 8))
 }
@@ -85,11 +85,11 @@ func testSlidingFloor(t *testing.T, s *suite) {
 	now := s.begin()
 	op := count(sliding(t, 20, time.Minute), "a", 1, 1)
 	op.Floor, op.Window = bucket.Pack(9, 3), now-2
-	s.want(op, counted(1, 0, 1)) // what was current is two windows ago
+	s.want(op, counted(1, 0, 1)) // the current units are two windows ago
 	op.Window = now + 1
 	s.want(op, counted(1, 0, 2))
 	op.Window = now - 1
-	s.want(op, counted(1, 1, 3)) // what was current is previous, and two of it may be the others
+	s.want(op, counted(1, 1, 3)) // the current units are now previous, and two of them may be the others
 	op.Window = now
 	s.want(op, counted(1, 9, 4)) // raised, not added
 	s.want(op, counted(1, 9, 5))
@@ -99,14 +99,14 @@ func testSlidingFloor(t *testing.T, s *suite) {
 	s.want(op, counted(1, 9, 8))
 	op.Floor, op.Window = bucket.Pack(9, 3), now
 	s.want(with(op, bucket.Reset), counted(0, 0, 0))
-	s.want(op, counted(1, 0, 1)) // a floor from before the reset, which is heard
+	s.want(op, counted(1, 0, 1)) // a floor from before the reset, which counts
 	s.clock.Advance(time.Minute)
 	op.Window = now + 1
-	s.want(op, counted(1, 1, 1)) // neither in the next window
+	s.want(op, counted(1, 1, 1)) // nor in the next window
 	s.clock.Advance(time.Minute)
 	op.Window = now + 2
 	s.want(op, counted(1, 9, 4)) // but in the one after that
-	// The floor of what gives back accounts for that.
+	// The floor of an operation that gives units back takes them into account.
 	op.Back = 4
 	s.want(op, counted(1, 9, 4))
 	op.Back, op.Floor = 0, bucket.Pack(9, 9)
@@ -129,7 +129,7 @@ func testSlidingDenials(t *testing.T, s *suite) {
 	s.clock.Advance(time.Minute)
 	big.Back = 0
 	s.want(big, counted(1, 5, 4))
-	s.want(big, counted(0, 5, 8)) // it is counted as what it costs
+	s.want(big, counted(0, 5, 8)) // it counts with its cost
 	s.want(big, counted(0, 5, 9))
 }
 
@@ -145,7 +145,7 @@ func testSlidingClockBack(t *testing.T, s *suite) {
 	s.want(op, counted(3, 2, 3)) // it passes from here on
 }
 
-// A state that another algorithm wrote, or one of another period, is an empty one.
+// A state that another algorithm wrote, or one of another period, counts as empty.
 func testSlidingAndOthers(t *testing.T, s *suite) {
 	s.begin()
 	op := count(sliding(t, 3, time.Minute), "a", 1, 9)
@@ -161,8 +161,8 @@ func testSlidingAndOthers(t *testing.T, s *suite) {
 	}
 }
 
-// Operations that wait together are in order, each sees the one before, and those of
-// all algorithms may be among them.
+// Operations that wait together keep their order, each sees the one before, and they may be
+// of different algorithms.
 func testMixedBatch(t *testing.T, s *suite) {
 	s.begin()
 	slide, list := count(sliding(t, 5, time.Minute), "a", 2, 1), count(logged(t, 5, time.Minute), "b", 2, 1)

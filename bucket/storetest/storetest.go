@@ -1,5 +1,5 @@
-// Package storetest is the conformance suite of [bucket.Store]: what every exact
-// store that nodes share must do.
+// Package storetest is the conformance suite of [bucket.Store]: what every exact store that
+// nodes share must do.
 package storetest
 
 import (
@@ -22,14 +22,14 @@ type Clock struct {
 // NewClock starts at an ordinary date.
 func NewClock() *Clock { return &Clock{now: 1_763_596_800_000_000, local: time.Now()} }
 
-// Now in µs.
+// Now returns the store's time in µs.
 func (c *Clock) Now() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
 }
 
-// Local is the caller's time.
+// Local returns the caller's time.
 func (c *Clock) Local() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -44,7 +44,7 @@ func (c *Clock) Advance(d time.Duration) {
 	c.local = c.local.Add(d)
 }
 
-// Step sets the store's clock, also back, while no time passes.
+// Step sets the store's clock forwards or back, while no time passes.
 func (c *Clock) Step(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,7 +110,7 @@ func (s *suite) do(op bucket.Op) bucket.Reply {
 	return s.timeless(r)
 }
 
-// timeless checks the time of a reply and returns it without, so that replies can
+// timeless checks the time of a reply and returns the reply without it, so that replies can
 // be compared.
 func (s *suite) timeless(r bucket.Reply) bucket.Reply {
 	s.t.Helper()
@@ -121,7 +121,7 @@ func (s *suite) timeless(r bucket.Reply) bucket.Reply {
 	return r
 }
 
-// Do submits op and waits for the outcome, and before that for room in the queue.
+// Do waits for room in the queue, submits op and waits for the outcome.
 func Do(store bucket.Store, op bucket.Op) (bucket.Reply, error) {
 	type outcome struct {
 		r   bucket.Reply
@@ -268,8 +268,8 @@ func testRateChange(t *testing.T, s *suite) {
 	s.want(take(shape(t, 10, time.Second, 2), "a", 1, 1), bucket.Reply{Level: 8 * u})
 }
 
-// Every valid rate is kept exactly: after k periods exactly k·n more requests
-// fit, and once the units of the grace.
+// Every valid rate is enforced exactly: after k periods exactly k·n more requests fit, and
+// once the units of the grace.
 func testRates(t *testing.T, s *suite) {
 	for _, r := range []struct {
 		n   uint64

@@ -7,9 +7,8 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 )
 
-// A bucket is one for nodes whose costs are whole and for nodes whose costs are in
-// thousandths: each scales what the other has written, by T. At 2000/s a thousandth of T
-// takes ticks of half a µs.
+// Nodes with whole costs and nodes with costs in thousandths share a bucket: each scales
+// the other's states, by T. At 2000/s a thousandth of T takes ticks of half a µs.
 func testThousandths(t *testing.T, s *suite) {
 	whole := shape(t, 2000, time.Second, 3) // T is 500 ticks
 	fine, err := whole.InThousandths()

@@ -24,7 +24,7 @@ func count(sh bucket.Shape, key string, units, requests uint64) bucket.Op {
 	return op
 }
 
-// begin waits for the begin of a window and returns its number.
+// begin waits for the start of a window and returns its number.
 func (s *suite) begin() uint64 {
 	minute := uint64(time.Minute / time.Microsecond)
 	s.clock.Advance(time.Duration(minute-s.clock.Now()%minute) * time.Microsecond)
@@ -60,14 +60,14 @@ func testWindowRefund(t *testing.T, s *suite) {
 	s.want(op, bucket.Reply{Granted: 3, Level: 3})
 	back := with(count(op.Shape, "a", 2, 1), bucket.Refund)
 	back.Window = now - 1
-	s.want(back, bucket.Reply{Level: 3}) // of the window before
+	s.want(back, bucket.Reply{Level: 3}) // of the previous window
 	back.Window = now
 	s.want(back, bucket.Reply{Level: 1})
 	op.Back, op.Window = 1, now
 	s.want(op, bucket.Reply{Granted: 3, Level: 3})
 	s.clock.Advance(time.Minute)
 	s.want(count(op.Shape, "a", 1, 1), bucket.Reply{Granted: 1, Level: 1})
-	s.want(op, bucket.Reply{Granted: 2, Level: 3}) // what goes back is of a minute ago
+	s.want(op, bucket.Reply{Granted: 2, Level: 3}) // the units given back are from a minute ago
 	s.want(with(op, bucket.Reset), bucket.Reply{})
 	s.want(count(op.Shape, "a", 3, 1), bucket.Reply{Granted: 1, Level: 3})
 }
@@ -107,7 +107,7 @@ func testWindowClockBack(t *testing.T, s *suite) {
 	s.want(op, bucket.Reply{Granted: 2, Level: 2}) // it passes from here on
 }
 
-// A state that another algorithm wrote, or one of another period, is an empty one.
+// A state that another algorithm wrote, or one of another period, counts as empty.
 func testWindowAndBucket(t *testing.T, s *suite) {
 	s.begin()
 	bucketOp, windowOp := take(shape(t, 10, time.Second, 2), "a", 1, 9), count(window(t, 3), "a", 1, 9)

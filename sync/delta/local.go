@@ -82,6 +82,6 @@ func (r *rule) noteUnsent() {
 	r.hidden = max(r.hidden, r.talkers.Floor()+r.unsent)
 }
 
-// maxHidden is the most units of one client that peers may not have been sent, in
-// this epoch or the previous one.
+// maxHidden returns the most units of one client that peers may not have been sent, in this
+// epoch or the previous one.
 func (r *rule) maxHidden() uint64 { return max(r.hidden, r.before) }

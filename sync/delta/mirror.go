@@ -64,7 +64,7 @@ type mirror struct {
 	tokens, shedTokens float64 // allowances: units of growth the node is believed, as of lastTickAt
 
 	tables []mirrorTable // numbered as State.rules
-	claims claims        // the bans that the node has told
+	claims claims        // the bans that the node has reported
 	seq    uint64        // the highest tick seen
 }
 

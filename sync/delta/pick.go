@@ -25,11 +25,11 @@ type picks struct {
 	share int    // the budget
 }
 
-// uvarintLen is the length of v as a varint: 7 bits per byte, and one byte for 0.
+// uvarintLen returns the length of v as a varint: 7 bits per byte, and one byte for 0.
 func uvarintLen(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
 
-// entrySize is an upper bound of the entry's size. Counts may grow between scan
-// and write, so it allows one more varint byte for each of count and shed.
+// entrySize returns an upper bound of the entry's size. Counts may grow between scan and
+// write, so it allows one more varint byte for each of count and shed.
 func entrySize(i int, s *sketch.Slot, named bool) int {
 	const grown = 2
 	n := uvarintLen(uint64(i)) + uvarintLen(s.Gen) + uvarintLen(s.Count) + uvarintLen(s.Shed) + 8 + 1 + grown

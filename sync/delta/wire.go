@@ -20,7 +20,7 @@ const (
 	minEntry = 4 + 8 + 1
 )
 
-// clusterHash tells clusters apart. It protects against mistakes, not attacks.
+// clusterHash distinguishes clusters. It protects against mistakes, not attacks.
 func clusterHash(name string) uint64 {
 	sum := sha256.Sum256([]byte("fastlimit cluster " + name))
 	return binary.LittleEndian.Uint64(sum[:])

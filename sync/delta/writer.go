@@ -29,7 +29,7 @@ func newWriter(c *Config) writer {
 	}
 }
 
-// budget is a lower bound of the bytes of entries that fit a tick, with sections of
+// budget returns a lower bound of the bytes of entries that fit a tick, with sections of
 // that many rules. Each packet may waste slack bytes at its end, and a section that
 // continues in the next packet repeats its header.
 func (w *writer) budget(rules int) int {
@@ -44,8 +44,8 @@ func (w *writer) budget(rules int) int {
 	}
 }
 
-// next is the maximum size of the next packet if left bytes remain; 0: there is no
-// next one.
+// next returns the maximum size of the next packet if left bytes remain, or 0 if there is
+// no next one.
 func (w *writer) next(left int) int {
 	if left < minPacketSize {
 		return 0

@@ -195,7 +195,7 @@ func (c *Config) memberlistConfig(t *transport, m *members, j *journal, at netip
 	return mc
 }
 
-// payload is the number of bytes that fit a packet beside memberlist's label,
+// payload returns the number of bytes that fit a packet in addition to memberlist's label,
 // encryption, checksum and type.
 func (c *Config) payload() int {
 	const label, encryption, checksum, kind = 2, 1 + 12 + 16, 5, 1

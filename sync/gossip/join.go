@@ -74,9 +74,9 @@ func (j *joiner) run(ctx context.Context) {
 	}
 }
 
-// joinWaits are the times from one attempt to the next: at most first, then doubled
-// up to maxJoinWait. Half of each is random, so that nodes that lost each other do
-// not retry in step.
+// joinWaits returns the times from one attempt to the next: at most first, then doubled up
+// to maxJoinWait. Half of each is random, so that nodes that lost each other do not retry
+// in step.
 func joinWaits(first time.Duration) *backoff.ExponentialBackOff {
 	const middle, spread = 3. / 4, 1. / 3 // 3/4 ± 1/4
 	scaled := func(d time.Duration) time.Duration { return time.Duration(middle * float64(d)) }

@@ -153,8 +153,8 @@ func (m *members) NotifyLeave(n *memberlist.Node) {
 	wake(m.nudge)
 }
 
-// addLostLocked has join ask for a peer again. Beyond max_nodes lost peers, the one
-// lost first is forgotten.
+// addLostLocked makes join ask for a peer again. Beyond max_nodes lost peers, the one lost
+// first is forgotten.
 func (m *members) addLostLocked(name string, l lostPeer) {
 	m.lost[name] = l
 	if len(m.lost) <= m.maxNodes {

@@ -199,7 +199,7 @@ func (t *transport) mergeQueued() {
 	}
 }
 
-// retryWaits are the waits after errors of a socket, which are usually transient.
+// retryWaits returns the waits after errors of a socket, which are usually transient.
 func retryWaits() *backoff.ExponentialBackOff {
 	return &backoff.ExponentialBackOff{InitialInterval: 5 * time.Millisecond, MaxInterval: time.Second, Multiplier: 2}
 }
