@@ -15,9 +15,9 @@ var accessLogSettings = section{
 	settings: []setting{
 		{
 			name: "file", field: "File", value: appendedFile(), required: "name a file: {file: /var/log/fastlimit/access.log}",
-			doc: "a file that lines are appended to, opened anew on SIGHUP; `\"-\"` is standard output",
+			doc: "a file that lines are appended to, reopened on SIGHUP; `\"-\"` is standard output",
 		},
-		{name: "queries", field: "Queries", value: boolean(), def: "false", doc: "show the queries of requests and referers, in which applications put secrets"},
+		{name: "queries", field: "Queries", value: boolean(), def: "false", doc: "include the queries of requests and referers; applications put secrets in them"},
 	},
 }
 

@@ -21,8 +21,8 @@ var adminSettings = section{
 	name: "admin", want: "an address", where: "in admin, indented more than admin",
 	settings: []setting{
 		{name: "address", field: "Address", value: socketAddress(), def: DefaultAdmin, doc: "`host:port`, or `unix:` and the path of a socket"},
-		{name: "token_file", field: "Token", value: tokenFile(), shown: "none", doc: "a file with the token that changes need where the address is neither on loopback nor a socket"},
-		{name: "tokens", field: "Tokens", value: listOf("list of tokens", tokensExample, mapping(&tokenSettings)), shown: "none", doc: "more of them, with the names of who has them"},
+		{name: "token_file", field: "Token", value: tokenFile(), shown: "none", doc: "a file with the token; changes need one unless the address is on loopback or a socket"},
+		{name: "tokens", field: "Tokens", value: listOf("list of tokens", tokensExample, mapping(&tokenSettings)), shown: "none", doc: "more tokens, each with its owner's name"},
 	},
 }
 
@@ -32,9 +32,9 @@ const tokensExample = "a list such as [{name: alice, file: /etc/fastlimit/alice}
 var tokenSettings = section{
 	name: "token", want: "a token such as {name: alice, file: /etc/fastlimit/alice}", where: "in an element of admin.tokens",
 	settings: []setting{
-		{name: "name", field: "Name", value: nameOf(nameWant, nameRunes), required: "write who has it, for example name: alice", doc: "whose it is, for the log"},
+		{name: "name", field: "Name", value: nameOf(nameWant, nameRunes), required: "write who has it, for example name: alice", doc: "its owner, for the log"},
 		{name: "file", field: "Secret", value: tokenFile(), required: "write for example file: /etc/fastlimit/alice", doc: "a file with the token"},
-		{name: "scope", field: "Scope", value: choice("act", "read"), def: "act", doc: "what it is good for: changes, or reading alone"},
+		{name: "scope", field: "Scope", value: choice("act", "read"), def: "act", doc: "what it permits: changes, or only reading"},
 	},
 }
 

@@ -29,12 +29,12 @@ var banSettings = section{
 	settings: []setting{
 		{
 			name: "after", field: "After", value: whole(number{least: 1, most: ban.MaxAfter, example: "200"}), required: "write for example " + banExample,
-			doc: "denials that begin a ban, the last of them included; an eighth of them for a client that is remembered for an earlier one",
+			doc: "denials that begin a ban, including the last of them; an eighth of that for a client that is remembered for an earlier ban",
 		},
-		{name: "within", field: "Within", value: duration(ban.MinWithin, ban.MaxWithin, "10s", ""), def: "10s", doc: "the time within which they count"},
+		{name: "within", field: "Within", value: duration(ban.MinWithin, ban.MaxWithin, "10s", ""), def: "10s", doc: "the time in which these denials must happen"},
 		{name: "for", field: "For", value: duration(ban.MinFor, ban.MaxFor, "30s", ""), required: "write for example for: 30s", doc: "how long the first ban lasts; each further one lasts twice as long"},
-		{name: "max", field: "Max", value: duration(ban.MinFor, ban.MaxFor, "1h", ""), shown: "that of `for`", doc: "how long a ban lasts at most"},
-		{name: "prefixes", field: "Prefixes", value: mapping(&prefixSettings), shown: "none", doc: "networks that are clients too, with `key: ip` alone"},
+		{name: "max", field: "Max", value: duration(ban.MinFor, ban.MaxFor, "1h", ""), shown: "that of `for`", doc: "the longest that a ban lasts"},
+		{name: "prefixes", field: "Prefixes", value: mapping(&prefixSettings), shown: "none", doc: "networks that are limited and banned as clients too; only with `key: ip`"},
 	},
 }
 
@@ -43,10 +43,10 @@ var prefixSettings = section{
 	name: "prefixes", want: "settings, such as {v4: [24], v6: [56, 48], members: 16}", where: "in prefixes, indented more than prefixes",
 	settings: []setting{
 		{name: "v4", field: "V4", value: prefixLengths(31, "24"), shown: "none", doc: "prefix lengths of IPv4, shorter than the rule's own grouping"},
-		{name: "v6", field: "V6", value: prefixLengths(127, "48"), shown: "none", doc: "prefix lengths of IPv6, likewise"},
+		{name: "v6", field: "V6", value: prefixLengths(127, "48"), shown: "none", doc: "the same for IPv6"},
 		{
 			name: "members", field: "Members", value: whole(number{least: policy.MinMembers, most: policy.MaxMembers, example: "16"}), def: strconv.Itoa(policy.DefaultMembers),
-			doc: "how many times the rate and the burst of the rule such a prefix has",
+			doc: "how many times the rule's rate and burst such a network has",
 		},
 	},
 }

@@ -41,29 +41,29 @@ var clusterSettings = section{
 		},
 		{
 			name: "bind", field: "Bind", value: address(), required: `write the address that the other nodes reach, for example bind: "10.0.0.1:7946"`,
-			doc: "address at which the other nodes reach this one, UDP and TCP",
+			doc: "address at which the other nodes reach this one, by UDP and TCP",
 		},
 		{name: "join", field: "Join", value: listOf("list of addresses", `a list such as ["10.0.0.2:7946"]`, address()), shown: "none", doc: "nodes to contact at start; one that is up is enough"},
 		{name: "secret", field: "Secret", value: anyText("text", schema{"type": []string{"string", "number"}}, "a secret of 16 characters or more"), required: secretFix, doc: "16 characters or more, the same on all nodes"},
-		{name: "secret_file", field: "Secret", value: fileContent(), doc: "a file with the secret, to keep it out of this one"},
+		{name: "secret_file", field: "Secret", value: fileContent(), doc: "a file with the secret, to keep it out of the configuration"},
 		{
 			name: "interval", field: "Interval", def: "100ms", doc: "time between two exchanges",
 			value: duration(20*time.Millisecond, 10*time.Second, "100ms", ": what a client gains by visiting all nodes grows with it"),
 		},
-		{name: "node", field: "Node", value: nodeName(), shown: "where the others reach it", doc: "unique name of this node; if two nodes share one, the later is not ready"},
+		{name: "node", field: "Node", value: nodeName(), shown: "where the others reach it", doc: "unique name of this node; if two nodes have the same one, the later one is not ready"},
 		{
 			name: "advertise", field: "Advertise", shown: "that of `bind`", doc: "address at which the other nodes reach this one, if not `bind`",
 			value: text("IP address and port", "the IP address and port at which the other nodes reach this one, for example 10.0.0.1:7946"),
 		},
 		{
-			name: "max_bytes", field: "MaxBytes", def: "16KiB", doc: "most bytes sent to each other node per interval",
+			name: "max_bytes", field: "MaxBytes", def: "16KiB", doc: "the most bytes sent to each other node per interval",
 			value: byteSize(4<<10, 1<<20, "16KiB", "16KiB", ": what one node sends another at each interval"),
 		},
-		{name: "max_nodes", field: "MaxNodes", value: whole(number{least: 2, most: maxNodes, example: "32"}), def: "32", doc: "highest number of nodes; more are let in only from addresses in `join`"},
+		{name: "max_nodes", field: "MaxNodes", value: whole(number{least: 2, most: maxNodes, example: "32"}), def: "32", doc: "the largest number of nodes; beyond it only addresses in `join` are admitted"},
 		{name: "top_talkers", field: "TopTalkers", value: whole(number{least: 4, most: limit.MaxTopTalkers, example: "8192"}), def: "8192", doc: "clients of each rule that are tracked individually"},
-		{name: "ignore", field: "Ignore", value: listOf("list of names", "a list of nodes such as [edge-3]", nodeName()), shown: "none", doc: "nodes whose counts and bans are ignored, and changed rules"},
-		{name: "accept_bans", field: "AcceptBans", value: boolean(), def: "false", doc: "whom another node bans is banned here too"},
-		{name: "accept_rules", field: "AcceptRules", value: boolean(), def: "false", doc: "rules that are changed for a while on all nodes, by another one, change here too"},
+		{name: "ignore", field: "Ignore", value: listOf("list of names", "a list of nodes such as [edge-3]", nodeName()), shown: "none", doc: "nodes whose counts, bans and rule changes are ignored"},
+		{name: "accept_bans", field: "AcceptBans", value: boolean(), def: "false", doc: "clients that another node bans are banned here too"},
+		{name: "accept_rules", field: "AcceptRules", value: boolean(), def: "false", doc: "rules that another node changes on all nodes for a while change here too"},
 	},
 }
 

@@ -28,7 +28,7 @@ var rateFromSettings = section{
 	name: "rate_from", want: "a mapping such as {header: X-Limit, max: 1000/s}", where: "in rate_from, indented more than rate_from",
 	settings: []setting{
 		{name: "header", field: "Header", value: header(), required: rateFromExample, doc: "the header in which trusted proxies name the rate of a client, overwriting what clients send"},
-		{name: "max", field: "Max", value: rate(), required: rateFromExample, doc: "the highest rate; a client for whom more is named gets this"},
+		{name: "max", field: "Max", value: rate(), required: rateFromExample, doc: "the highest rate; a client with a higher rate in the header gets this"},
 	},
 }
 

@@ -31,8 +31,8 @@ var kernelSettings = section{
 	name: "kernel", want: "settings, such as " + kernelExample[len("kernel: "):], where: "in kernel, indented more than kernel",
 	settings: []setting{
 		{name: "table", field: "Table", value: text("name", "the name of a table such as "+nft.DefaultTable), def: nft.DefaultTable, doc: "name of the nftables table, which no other process may use"},
-		{name: "max_bans", field: "Max", value: whole(number{least: 1, most: feed.MostBans, example: "65536"}), def: strconv.Itoa(feed.DefaultMax), doc: "most prefixes that are banned there at a time"},
-		{name: "mode", field: "Shadow", value: shadowMode(), def: "enforce", doc: "whether the kernel drops packets, or it is only counted what it would be told"},
+		{name: "max_bans", field: "Max", value: whole(number{least: 1, most: feed.MostBans, example: "65536"}), def: strconv.Itoa(feed.DefaultMax), doc: "the most prefixes that the kernel bans at a time"},
+		{name: "mode", field: "Shadow", value: shadowMode(), def: "enforce", doc: "whether the kernel drops packets, or fastlimit only counts what it would send"},
 	},
 }
 

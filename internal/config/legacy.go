@@ -35,7 +35,7 @@ var legacySettings = section{
 	settings: []setting{
 		{name: "max", field: "Max", value: whole(number{least: 1, most: math.MaxUint64, example: "10"}), shown: "none", doc: "requests in `duration`"},
 		{name: "duration", field: "Duration", value: duration(0, longest, "10s", ""), shown: "none", doc: "the period of `max`"},
-		{name: "min_interval", field: "MinInterval", value: duration(0, longest, "1s", ""), shown: "none", doc: "time between two requests; alone it is the limit, beside the others it makes larger drips"},
+		{name: "min_interval", field: "MinInterval", value: duration(0, longest, "1s", ""), shown: "none", doc: "time between two requests; alone it is the limit, together with the others it makes larger drips"},
 	},
 }
 
@@ -43,7 +43,7 @@ var legacySettings = section{
 var bucketSettings = section{
 	name: "bucket", want: "a mapping such as {size: 10, drip_rate: 1s}", where: "in bucket, indented more than bucket",
 	settings: []setting{
-		{name: "size", field: "Size", value: whole(number{least: 1, most: math.MaxUint64, example: "10"}), required: "write for example size: 10", doc: "requests from rest"},
+		{name: "size", field: "Size", value: whole(number{least: 1, most: math.MaxUint64, example: "10"}), required: "write for example size: 10", doc: "requests that an idle client may send at once"},
 		{name: "drip_rate", field: "DripRate", value: duration(time.Millisecond, longest, "1s", ""), def: "1s", doc: "time between two drips"},
 		{name: "drip_size", field: "DripSize", value: whole(number{least: 1, most: math.MaxUint64, example: "10"}), def: "1", doc: "requests that a drip makes room for"},
 	},

@@ -16,8 +16,8 @@ var matchSettings = section{
 		{name: "host", field: "Hosts", value: hostPatterns(), shown: "all", doc: "hosts, without port"},
 		{name: "path", field: "Paths", value: pathPatterns(), shown: "all", doc: "paths, decoded and without query"},
 		{name: "method", field: "Methods", value: methods(), shown: "all", doc: "methods; `post` counts as `POST`"},
-		{name: "ignore_case", field: "IgnoreCase", value: boolean(), def: "false", doc: "paths match in any case, and count as one in the key"},
-		{name: "header", field: "Headers", value: headerMatches(), shown: "all", doc: "headers with the values that they must have"},
+		{name: "ignore_case", field: "IgnoreCase", value: boolean(), def: "false", doc: "paths match in any case, and the key ignores case too"},
+		{name: "header", field: "Headers", value: headerMatches(), shown: "all", doc: "headers and the values that they must have"},
 		{name: "not", field: "Not", value: mapping(&notSettings), shown: "none", doc: "requests that the rule does not apply to"},
 	},
 }
@@ -26,9 +26,9 @@ var notSettings = section{
 	name: "not", want: `a mapping such as {path: [/healthz, "/static/*"]}`, where: "in not, indented more than not", like: "match",
 	settings: []setting{
 		{name: "host", field: "Hosts", value: exempting(hostPatterns()), shown: "none", doc: "hosts, as in `match`"},
-		{name: "path", field: "Paths", value: exempting(pathPatterns()), shown: "none", doc: "paths, likewise"},
-		{name: "method", field: "Methods", value: methods(), shown: "none", doc: "methods, exactly"},
-		{name: "header", field: "Headers", value: headerMatches(), shown: "none", doc: "headers with values that exempt a request; if it has several of the name, all must match"},
+		{name: "path", field: "Paths", value: exempting(pathPatterns()), shown: "none", doc: "paths, as in `match`"},
+		{name: "method", field: "Methods", value: methods(), shown: "none", doc: "methods, in exactly this case"},
+		{name: "header", field: "Headers", value: headerMatches(), shown: "none", doc: "headers with values that exempt a request; if a request has several of one name, all must match"},
 	},
 }
 

@@ -20,10 +20,10 @@ const maxOverrides = 10_000_000
 var overrideSettings = section{
 	name: "override", want: "an override such as {key: 192.0.2.7, rate: 1000/s}", where: "in an element of overrides", like: "rule",
 	settings: []setting{
-		{name: "key", field: "Key", value: overrideKey(), required: "write for example key: 192.0.2.7", doc: "the client's: a text for each part of the rule's key; with `key: ip` an address or a prefix"},
-		{name: "rate", field: "Rate", value: rate(), shown: "that of the rule", doc: "what the client may send in the long run"},
-		{name: "burst", field: "Burst", value: whole(number{least: 1, most: 1<<63 - 1, example: "2000"}), shown: "the number in `rate`, else that of the rule", doc: "what the client may send at once"},
-		{name: "unlimited", field: "Unlimited", value: boolean(), def: "false", doc: "do not limit the client by this rule"},
+		{name: "key", field: "Key", value: overrideKey(), required: "write for example key: 192.0.2.7", doc: "the client: a text for each part of the rule's key; with `key: ip` an address or a prefix"},
+		{name: "rate", field: "Rate", value: rate(), shown: "that of the rule", doc: "how much the client may send over time"},
+		{name: "burst", field: "Burst", value: whole(number{least: 1, most: 1<<63 - 1, example: "2000"}), shown: "the number in `rate`, else that of the rule", doc: "how much the client may send at once"},
+		{name: "unlimited", field: "Unlimited", value: boolean(), def: "false", doc: "this rule does not limit the client"},
 	},
 }
 

@@ -12,7 +12,7 @@ var tlsSettings = section{
 	name: "tls", want: "settings, such as {cert_file: cert.pem, key_file: key.pem}", where: "in tls, indented more than tls",
 	settings: []setting{
 		{name: "cert_file", field: "CertFile", value: text("path", "the path of a file"), required: "name a file with the certificate in PEM", doc: "the certificate in PEM, followed by its intermediate certificates"},
-		{name: "key_file", field: "KeyFile", value: text("path", "the path of a file"), required: "name a file with the key in PEM", doc: "its key in PEM, without a passphrase"},
+		{name: "key_file", field: "KeyFile", value: text("path", "the path of a file"), required: "name a file with the key in PEM", doc: "the certificate's key in PEM, without a passphrase"},
 		{name: "http2", field: "NoHTTP2", value: unless(), def: "true", doc: "offer HTTP/2 too"},
 	},
 }

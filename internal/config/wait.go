@@ -13,8 +13,8 @@ import (
 var waitSettings = section{
 	name: "wait", want: "settings, such as {per_key: 10, total: 10000}", where: "in wait, indented more than wait",
 	settings: []setting{
-		{name: "per_key", field: "PerKey", value: whole(number{least: 1, most: limit.MaxWaiters, example: "10"}), def: strconv.Itoa(limit.DefaultWaitersPerKey), doc: "most requests that wait for one client of a rule"},
-		{name: "total", field: "Total", value: whole(number{least: 1, most: limit.MaxWaiters, example: "10000"}), def: strconv.Itoa(limit.DefaultWaiters), doc: "most requests that wait in all, once for each rule that lets them; each takes up to 2 KiB and its connection"},
+		{name: "per_key", field: "PerKey", value: whole(number{least: 1, most: limit.MaxWaiters, example: "10"}), def: strconv.Itoa(limit.DefaultWaitersPerKey), doc: "the most requests that wait for one client of a rule"},
+		{name: "total", field: "Total", value: whole(number{least: 1, most: limit.MaxWaiters, example: "10000"}), def: strconv.Itoa(limit.DefaultWaiters), doc: "the most requests that wait in total, counted once for each rule that they wait for; each takes up to 2 KiB and a connection"},
 	},
 }
 
