@@ -243,7 +243,7 @@ func TestServeFails(t *testing.T) {
 		{"rate beside a file", []string{"-c", good, "--rate", "1/s"}, cli.ExitUsage, []string{"--rate"}},
 		{"burst beside a file", []string{"-c", good, "--burst", "3"}, cli.ExitUsage, []string{"--burst"}},
 		{"upstream", []string{"--upstream", "http://127.0.0.1:3000/app"}, cli.ExitUsage, []string{"--upstream URL: has the path", "remove it"}},
-		{"itself as upstream", []string{"--upstream", "http://localhost:8080"}, cli.ExitUsage, []string{"is the listener 127.0.0.1:8080: requests would go in circles"}},
+		{"itself as upstream", []string{"--upstream", "http://localhost:8080"}, cli.ExitUsage, []string{"is the listener 127.0.0.1:8080: requests would loop"}},
 		{"redis", []string{"--redis", "http://:secret@127.0.0.1"}, cli.ExitUsage, []string{"--redis", "rediss://"}},
 		{"bad rate", []string{"--rate", "many"}, cli.ExitUsage, []string{"many", "100/s"}},
 		{"bad address", []string{"--listen", "nowhere"}, cli.ExitUsage, []string{"nowhere"}},

@@ -22,8 +22,8 @@ func TestValidateRefusesWhatServeRefuses(t *testing.T) {
 		`redis: {url: "rediss://127.0.0.1:1", ca_file: ` + empty + `}`:   "holds no certificate",
 		`redis: {url: "rediss://127.0.0.1:1", ca_file: ` + dir + `}`:     "is a directory",
 		`redis: {url: "rediss://127.0.0.1:1", cert_file: ` + empty + `}`: "has no key_file beside it",
-		`listen: localhost:8081`:                                         "localhost:8081 is the address of admin by default",
-		`listen: ["127.0.0.1:8080", "localhost:8080"]`:                   "localhost:8080 is taken by the listener 127.0.0.1:8080",
+		`listen: localhost:8081`:                                         "localhost:8081 is the default address of admin",
+		`listen: ["127.0.0.1:8080", "localhost:8080"]`:                   "localhost:8080 is already used by the listener 127.0.0.1:8080",
 		`memory: 1023GiB`: "is more than this machine has",
 		`cluster: {name: a, bind: "localhost:8080", secret: 0123456789abcdefgh}`: "is taken by the listener",
 	} {

@@ -29,7 +29,7 @@ func appendedFile() value {
 			return path, ok
 		}
 		if err := d.machine.appendable(path); err != nil {
-			d.fail(n, quote(path)+" "+err.Error(), "name a file that may be written, in a directory that exists")
+			d.fail(n, quote(path)+" "+err.Error(), "name a file that fastlimit may write, in a directory that exists")
 			return "", false
 		}
 		return path, true
@@ -46,7 +46,7 @@ func appendable(path string) error {
 			return fmt.Errorf("is in %s: %s", quote(dir), cause(err))
 		}
 		if !info.IsDir() {
-			return fmt.Errorf("is in %s, which is no directory", quote(dir))
+			return fmt.Errorf("is in %s, which is not a directory", quote(dir))
 		}
 		return nil
 	case err != nil:

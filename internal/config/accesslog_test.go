@@ -28,7 +28,7 @@ func TestAccessLog(t *testing.T) {
 	if all, _ := filepath.Glob(filepath.Join(dir, "*")); len(all) != 1 {
 		t.Errorf("%q", all)
 	}
-	const fix = "; name a file that may be written, in a directory that exists"
+	const fix = "; name a file that fastlimit may write, in a directory that exists"
 	for text, want := range map[string]string{
 		"{file: " + dir + "}":         `f.yaml:1:20: access_log.file: "` + dir + `" is a directory` + fix,
 		"{file: " + dir + "/none/x}":  `f.yaml:1:20: access_log.file: "` + dir + `/none/x" is in "` + dir + `/none": no such file or directory` + fix,

@@ -67,7 +67,7 @@ func (d *decoder) checkTokens(n *node, all []server.AdminToken) bool {
 		for k := range all[:i] {
 			switch {
 			case all[i].Secret != "" && all[i].Secret == all[k].Secret:
-				d.fail(n, fmt.Sprintf("the files of two tokens have the same one, that of %q too", all[k].Name), "make one for each: openssl rand -hex 32")
+				d.fail(n, fmt.Sprintf("two files contain the same token, one of them that of %q", all[k].Name), "make one for each: openssl rand -hex 32")
 				return false
 			case all[i].Name != "" && all[i].Name == all[k].Name:
 				d.fail(n, fmt.Sprintf("two tokens have the name %q", all[i].Name), "give each its own")
@@ -86,7 +86,7 @@ func tokenFile() value {
 			return "", false
 		}
 		if len(token) < leastToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			d.fail(n, "the file holds no token", "write at least 16 printable characters without spaces: openssl rand -hex 32 makes one")
+			d.fail(n, "the file does not contain a token", "write at least 16 printable characters without spaces: openssl rand -hex 32 makes one")
 			return "", false
 		}
 		return token, true
@@ -101,25 +101,25 @@ func (d *decoder) checkAdmin() {
 	switch {
 	case other == "":
 	case n != nil:
-		d.fail(n, d.cfg.Server.Admin+" is taken by the listener "+other+", and admin must never be exposed with traffic", "give it a port of its own")
+		d.fail(n, d.cfg.Server.Admin+" is already used by the listener "+other+", and clients must never reach admin", "give it its own port")
 	default:
-		d.fail(listen, other+" is the address of admin by default", "choose another port, or move admin with admin: 127.0.0.1:9090")
+		d.fail(listen, other+" is the default address of admin", "choose another port, or move admin with admin: 127.0.0.1:9090")
 	}
 }
 
 // adminWarnings are about who can reach the admin listener.
 func adminWarnings(c *Config, warn warnFunc) {
 	if !adminIsLocal(c.Server.Admin) {
-		warn("admin: %s can be reached from other machines; it serves metrics, profiles, the clients that are limited, and decisions about any, so keep it behind a firewall", c.Server.Admin)
+		warn("admin: %s can be reached from other machines; it shows metrics, profiles and the clients that are limited, and decides about any client, so keep it behind a firewall", c.Server.Admin)
 	}
 	if len(c.Server.AdminTokens) == 0 || !adminIsLocal(c.Server.Admin) {
 		return
 	}
-	const why = "%s is on this machine, where nobody needs a token: any process that reaches it may change and read all; "
+	const why = "%s is on this machine, where no token is needed: any process that can reach it may read and change everything; "
 	if slices.ContainsFunc(c.Server.AdminTokens, func(t server.AdminToken) bool { return t.Name == "" }) {
 		warn("admin.token_file: "+why+"remove it (a Unix socket keeps the other users of the machine out)", c.Server.Admin)
 	} else {
-		warn("admin.tokens: "+why+"they only name who sends them in the log", c.Server.Admin)
+		warn("admin.tokens: "+why+"the tokens only name their owners in the log", c.Server.Admin)
 	}
 }
 

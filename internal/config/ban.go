@@ -119,7 +119,7 @@ func describeBans(b *strings.Builder, c *Config, p *fastlimit.Plan) {
 		who := "client"
 		if place, made := spec.Origin(); made {
 			who = "prefix"
-			fmt.Fprintf(b, "rule %s: each %s is a client too, of all that rule %s counts there together\n", rc.Name, spec.Counted(), c.Policy.Rules[place].Limit.Name)
+			fmt.Fprintf(b, "rule %s: each %s is a client too, for everything that rule %s counts in it\n", rc.Name, spec.Counted(), c.Policy.Rules[place].Limit.Name)
 		}
 		if !rc.Ban.Enabled() {
 			continue
@@ -129,7 +129,7 @@ func describeBans(b *strings.Builder, c *Config, p *fastlimit.Plan) {
 			fmt.Fprintf(b, ", each time twice as long, up to %s", shortTime(rc.Ban.Max))
 		}
 		if rc.Mode == fastlimit.Shadow {
-			b.WriteString(", but for mode: shadow, in which this is only counted")
+			b.WriteString(", except that mode: shadow only counts this")
 		}
 		fmt.Fprintf(b, "; up to %d at once, %s\n", rp.Bans, size(rp.BanBytes))
 	}
@@ -153,7 +153,7 @@ func banWarnings(spec *policy.RuleSpec, warn warnFunc) {
 		return part.Kind == policy.KeyIP || part.Kind == policy.KeyHeader || part.Kind == policy.KeyCookie
 	}
 	if spec.Limit.Ban.Enabled() && !slices.ContainsFunc(spec.Key, tellsApart) {
-		warn("ban: the key does not tell clients apart, so a ban refuses everybody for whom the rule counts; remove it, or count by ip")
+		warn("ban: the key does not distinguish clients, so a ban refuses everybody that the rule applies to; remove it, or count by ip")
 	}
 	for _, of := range [...]struct {
 		name     string
@@ -162,7 +162,7 @@ func banWarnings(spec *policy.RuleSpec, warn warnFunc) {
 	}{{"v4", spec.Prefixes.V4, shortest4}, {"v6", spec.Prefixes.V6, shortest6}} {
 		for _, n := range of.lengths {
 			if n < of.shortest {
-				warn("ban.prefixes.%s: a /%d holds the networks of many providers, which one attacker in it then has denied; write %d or more", of.name, n, of.shortest)
+				warn("ban.prefixes.%s: a /%d contains the networks of many providers, all of which one attacker in it can get denied; write %d or more", of.name, n, of.shortest)
 			}
 		}
 	}

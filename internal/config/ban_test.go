@@ -110,8 +110,8 @@ func TestBansDescribed(t *testing.T) {
 	text := Describe(c, plan(t, c))
 	for _, want := range []string{
 		"\nbans of rule a: a client that is denied 200 times within 10s is refused for 30s, each time twice as long, up to 1h; up to ",
-		"\nbans of rule b: a client that is denied once is refused for 30s, but for mode: shadow, in which this is only counted; up to ",
-		"\nrule a/24: each IPv4 and IPv6 /24 is a client too, of all that rule a counts there together\n",
+		"\nbans of rule b: a client that is denied once is refused for 30s, except that mode: shadow only counts this; up to ",
+		"\nrule a/24: each IPv4 and IPv6 /24 is a client too, for everything that rule a counts in it\n",
 		"\nbans of rule a/48: a prefix that is denied 200 times within 10s is refused for 30s, each time twice as long, up to 1h; up to ",
 		"\na/48  1600/s burst 3200  ",
 	} {
@@ -125,10 +125,10 @@ func TestBanWarnings(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		withBan("after: 5, for: 9s, prefixes: {v4: [24, 16], v6: [56, 32]}"):                            "",
-		withBan("after: 5, for: 9s, prefixes: {v4: [15]}"):                                              "rule a: ban.prefixes.v4: a /15 holds the networks of many providers, which one attacker in it then has denied; write 16 or more",
-		withBan("after: 5, for: 9s, prefixes: {v6: [31]}"):                                              "rule a: ban.prefixes.v6: a /31 holds",
-		"rules: [{name: a, key: global, rate: 100/s, ban: {after: 5, for: 9s}}]":                        "rule a: ban: the key does not tell clients apart, so a ban refuses everybody for whom the rule counts; remove it, or count by ip",
-		"rules: [{name: a, key: [host, path], rate: 100/s, ban: {after: 5, for: 9s}}]":                  "rule a: ban: the key does not tell clients apart",
+		withBan("after: 5, for: 9s, prefixes: {v4: [15]}"):                                              "rule a: ban.prefixes.v4: a /15 contains the networks of many providers, all of which one attacker in it can get denied; write 16 or more",
+		withBan("after: 5, for: 9s, prefixes: {v6: [31]}"):                                              "rule a: ban.prefixes.v6: a /31 contains",
+		"rules: [{name: a, key: global, rate: 100/s, ban: {after: 5, for: 9s}}]":                        "rule a: ban: the key does not distinguish clients, so a ban refuses everybody that the rule applies to; remove it, or count by ip",
+		"rules: [{name: a, key: [host, path], rate: 100/s, ban: {after: 5, for: 9s}}]":                  "rule a: ban: the key does not distinguish clients",
 		"rules: [{name: a, key: [path, 'cookie:s'], rate: 100/s, ban: {after: 5, for: 9s}}]":            "",
 		"rules: [{name: a, key: global, rate: 100/s}]":                                                  "",
 		"rules: [{name: a, rate: 100/s, strict: true, ban: {after: 5, for: 9s, prefixes: {v4: [24]}}}]": "note: rule a: strict checks every request",

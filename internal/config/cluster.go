@@ -48,7 +48,7 @@ var clusterSettings = section{
 		{name: "secret_file", field: "Secret", value: fileContent(), doc: "a file with the secret, to keep it out of the configuration"},
 		{
 			name: "interval", field: "Interval", def: "100ms", doc: "time between two exchanges",
-			value: duration(20*time.Millisecond, 10*time.Second, "100ms", ": what a client gains by visiting all nodes grows with it"),
+			value: duration(20*time.Millisecond, 10*time.Second, "100ms", ": the longer it is, the more a client gains by sending to all nodes"),
 		},
 		{name: "node", field: "Node", value: nodeName(), shown: "where the others reach it", doc: "unique name of this node; if two nodes have the same one, the later one is not ready"},
 		{
@@ -57,7 +57,7 @@ var clusterSettings = section{
 		},
 		{
 			name: "max_bytes", field: "MaxBytes", def: "16KiB", doc: "the most bytes sent to each other node per interval",
-			value: byteSize(4<<10, 1<<20, "16KiB", "16KiB", ": what one node sends another at each interval"),
+			value: byteSize(4<<10, 1<<20, "16KiB", "16KiB", ": this is what one node sends another at each interval"),
 		},
 		{name: "max_nodes", field: "MaxNodes", value: whole(number{least: 2, most: maxNodes, example: "32"}), def: "32", doc: "the largest number of nodes; beyond it only addresses in `join` are admitted"},
 		{name: "top_talkers", field: "TopTalkers", value: whole(number{least: 4, most: limit.MaxTopTalkers, example: "8192"}), def: "8192", doc: "clients of each rule that are tracked individually"},
@@ -81,7 +81,7 @@ func (d *decoder) checkCluster() {
 func (d *decoder) checkClusterPort() {
 	if b := d.places["Cluster.Bind"]; b != nil && !b.failed {
 		if other := d.cfg.Cluster.takenBy(&d.cfg.Server, d.machine.resolve); other != "" {
-			d.fail(b, d.cfg.Cluster.Bind+" is taken by "+other, "give the cluster a port of its own, for example 7946")
+			d.fail(b, d.cfg.Cluster.Bind+" is already used by "+other, "give the cluster its own port, for example 7946")
 		}
 	}
 }
@@ -105,11 +105,11 @@ func clusterWarnings(c *Config, warn warnFunc) {
 		return
 	}
 	if c.Store() == nil {
-		warn("cluster: without redis each node keeps the limits by itself: %d nodes admit up to %d times burst and rate; counts are exchanged for top talkers only",
+		warn("cluster: without redis or postgres each node enforces the limits separately: %d nodes admit up to %d times burst and rate; counts are exchanged for top talkers only",
 			c.Cluster.MaxNodes, c.Cluster.MaxNodes)
 	}
 	if c.Cluster.AcceptBans && !c.anyRule(bans) {
-		warn("cluster.accept_bans: no rule has a ban, so bans of other nodes find none here; add ban to a rule, or remove it")
+		warn("cluster.accept_bans: no rule has a ban, so no ban of another node applies here; add ban to a rule, or remove it")
 	}
 }
 
@@ -135,9 +135,9 @@ func describeCluster(b *strings.Builder, c *Config, p *fastlimit.Plan) {
 	n := c.Cluster.MaxNodes
 	fmt.Fprintf(b, "\ncluster %s: up to %d nodes, the top %d clients of each rule are exchanged\n", c.Cluster.Name, n, c.Cluster.TopTalkers)
 	if c.Store() == nil {
-		fmt.Fprintf(b, "the most that %d nodes together admit of a client, each on its own as there is no redis:\n", n)
+		fmt.Fprintf(b, "the most that %d nodes together admit from a client, each deciding alone as there is no redis or postgres:\n", n)
 	} else {
-		fmt.Fprintf(b, "the most that %d nodes together admit of a client, if counts arrive within %v (two intervals); what the top talkers miss comes on top:\n",
+		fmt.Fprintf(b, "the most that %d nodes together admit from a client, if counts arrive within %v (two intervals); requests of clients that are not top talkers come on top:\n",
 			n, c.Cluster.Lag())
 	}
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)

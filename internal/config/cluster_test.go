@@ -53,8 +53,8 @@ func TestClusterErrors(t *testing.T) {
 		{``, "f.yaml:1:10: cluster.secret: missing; set secret or secret_file; write the same random text"},
 		{`name: "a b"`, `f.yaml:1:17: cluster.name: "a b" is not a name; want a name of 1 to 64 letters`},
 		{`bind: "127.0.0.1"`, `cluster.bind: "127.0.0.1" is not host:port`},
-		{`bind: "127.0.0.1:8080"`, "cluster.bind: 127.0.0.1:8080 is taken by the listener 127.0.0.1:8080; give the cluster a port of its own"},
-		{`bind: "0.0.0.0:8081"`, "cluster.bind: 0.0.0.0:8081 is taken by admin; give"},
+		{`bind: "127.0.0.1:8080"`, "cluster.bind: 127.0.0.1:8080 is already used by the listener 127.0.0.1:8080; give the cluster its own port"},
+		{`bind: "0.0.0.0:8081"`, "cluster.bind: 0.0.0.0:8081 is already used by admin; give"},
 		{`secret: hunter2sEcret`, "cluster.secret: 13 characters are too few; want 16 or more; write the same random text"},
 		{`secret: 0123456789abcdef, secret_file: x`, "cluster.secret_file: secret is set too; remove one"},
 		{`secret_file: /does/not/exist`, `cluster.secret_file: "/does/not/exist" is not read here`},
@@ -130,7 +130,7 @@ func TestClusterBounds(t *testing.T) {
 	const rule = "rules: [{name: a, rate: 10/s, burst: 20}]"
 	alone := mustParse(t, "cluster: {"+leanCluster+", max_nodes: 3}\n"+rule)
 	shared := mustParse(t, "redis: {url: \"redis://h\"}\ncluster: {"+leanCluster+", max_nodes: 3}\n"+rule)
-	if w := Warnings(alone, plan(t, alone)); len(w) != 1 || !strings.HasPrefix(w[0], "cluster: without redis each node keeps the limits by itself") ||
+	if w := Warnings(alone, plan(t, alone)); len(w) != 1 || !strings.HasPrefix(w[0], "cluster: without redis or postgres each node enforces the limits separately") ||
 		!strings.Contains(w[0], "3 nodes admit up to 3 times") {
 		t.Errorf("%q", w)
 	}
@@ -139,11 +139,11 @@ func TestClusterBounds(t *testing.T) {
 	}
 	// 1000 nodes · 0.1 s / 2 % is more than an hour; 3 are not.
 	many := mustParse(t, "redis: {url: \"redis://h\"}\ncluster: {"+leanCluster+", max_nodes: 1000}\n"+rule)
-	if w := Warnings(many, plan(t, many)); len(w) != 1 || !strings.HasPrefix(w[0], "rule a: in a cluster of 1000 nodes") {
+	if w := Warnings(many, plan(t, many)); len(w) != 1 || !strings.HasPrefix(w[0], "rule a: each of 1000 nodes admits a client's first request unchecked") {
 		t.Errorf("%q", w)
 	}
 	for c, want := range map[*Config][]string{
-		alone:  {"cluster edge", "up to 3 nodes", "the most that 3 nodes together admit of a client", "each on its own", "93 at once, then 30/s"},
+		alone:  {"cluster edge", "up to 3 nodes", "the most that 3 nodes together admit from a client", "each deciding alone", "93 at once, then 30/s"},
 		shared: {"cluster edge", "up to 3 nodes", "if counts arrive within 200ms", "60 at once, then 10.2/s"},
 	} {
 		text := Describe(c, plan(t, c))

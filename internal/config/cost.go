@@ -102,7 +102,7 @@ func (d *decoder) checkOnBadCost(n *node) {
 	case d.places[n.field+".CostFrom"] == nil:
 		d.fail(on, "has no meaning without cost_from, which names the header with the cost", "remove it, or add cost_from: {header: X-Cost}")
 	case d.places[n.field+".CostFrom.ResponseHeader"] != nil:
-		d.cfg.fileWarnings = append(d.cfg.fileWarnings, "rule "+d.textOf(d.written(n.field+".Limit.Name"))+": on_bad_cost has no effect beside response_header: a request whose answer names a bad cost has been served, and costs what cost says; remove it")
+		d.cfg.fileWarnings = append(d.cfg.fileWarnings, "rule "+d.textOf(d.written(n.field+".Limit.Name"))+": on_bad_cost has no effect with response_header: a request whose answer has a bad cost has already been served, and costs what cost says; remove it")
 	}
 }
 
@@ -111,7 +111,7 @@ func (d *decoder) checkAnswered() {
 	for i := range d.cfg.Policy.Rules {
 		at := d.written(rulePath(i) + ".CostFrom.ResponseHeader")
 		if at != nil && d.cfg.Server.Upstream == nil && d.places["Server.Upstream"] == nil {
-			d.fail(at, "needs upstream: a decision service sees no answer", `add for example upstream: "http://127.0.0.1:3000", or write header in its place`)
+			d.fail(at, "needs upstream: a decision service sees no answer", `add for example upstream: "http://127.0.0.1:3000", or write header instead`)
 		}
 	}
 }
@@ -125,10 +125,10 @@ func namedWarnings(spec *policy.RuleSpec, proxied bool, warn warnFunc) {
 		}
 	}
 	if most := spec.RateFrom.Max; rate != "" && most.PerSecond() < spec.Limit.Rate.PerSecond() {
-		warn("rate_from.max: %v is below rate, %v: clients for whom a rate is named get less than the others; raise it, or lower rate", most, spec.Limit.Rate)
+		warn("rate_from.max: %v is below rate, %v: clients with a rate in the header get less than the others; raise it, or lower rate", most, spec.Limit.Rate)
 	}
 	if rate != "" && cost == rate {
-		warn("cost_from, rate_from: no text in %s is both a cost and a rate; name two headers", cost)
+		warn("cost_from, rate_from: no text in %s can be both a cost and a rate; use two headers", cost)
 	}
 }
 
@@ -137,9 +137,9 @@ func ownHeaderWarnings(spec *policy.RuleSpec, warn warnFunc) {
 	for _, from := range [...]struct{ setting, header, what string }{{"cost_from", spec.CostFrom.Header, "cost"}, {"rate_from", spec.RateFrom.Header, "rate"}} {
 		switch {
 		case from.header == "Host":
-			warn("%s: Host is the name of a site, and never a %s; name a header that your proxy sets", from.setting, from.what)
+			warn("%s: Host is the name of a site, never a %s; name a header that your proxy sets", from.setting, from.what)
 		case slices.Contains([]string{"Content-Length", "Content-Type", "User-Agent"}, from.header):
-			warn("%s: %s is the client's own, also behind a proxy; name a header that your proxy sets", from.setting, from.header)
+			warn("%s: %s comes from the client, even behind a proxy; name a header that your proxy sets", from.setting, from.header)
 		}
 	}
 }

@@ -28,13 +28,13 @@ func TestCostFrom(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	if warnings := Warnings(c, plan(t, c)); !slices.ContainsFunc(warnings, func(w string) bool {
-		return strings.HasPrefix(w, "rule a: on_bad_cost has no effect beside response_header")
+		return strings.HasPrefix(w, "rule a: on_bad_cost has no effect with response_header")
 	}) {
 		t.Errorf("no warning: %q", warnings)
 	}
 	for text, want := range map[string]string{
 		rule + "cost_from: {header: X Cost}}]":                          `f.yaml:1:50: rules[0].cost_from.header: "X Cost" is not the name of a header; want a header such as X-Cost`,
-		rule + "cost_from: {response_header: X-Cost}}]":                 `f.yaml:1:59: rules[0].cost_from.response_header: needs upstream: a decision service sees no answer; add for example upstream: "http://127.0.0.1:3000", or write header in its place`,
+		rule + "cost_from: {response_header: X-Cost}}]":                 `f.yaml:1:59: rules[0].cost_from.response_header: needs upstream: a decision service sees no answer; add for example upstream: "http://127.0.0.1:3000", or write header instead`,
 		proxied + rule + "cost_from: {response_header: X Cost}}]":       `f.yaml:2:59: rules[0].cost_from.response_header: "X Cost" is not the name of a header; want a header such as X-Cost`,
 		proxied + rule + "cost_from: {response_header: date}}]":         `f.yaml:2:59: rules[0].cost_from.response_header: Date is of the answer itself, and clients do not get the header with the cost; want a header of its own such as X-Cost`,
 		proxied + rule + "cost_from: {header: A, response_header: B}}]": `f.yaml:2:41: rules[0].cost_from: 2 of header and response_header are set; set one: write for example cost_from: {header: X-Cost}`,

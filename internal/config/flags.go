@@ -75,7 +75,7 @@ func (c *Config) Override(f Flags, fromFile bool) error {
 	}
 	s := &next.Server
 	if other := listenerAt(s.Listeners, s.Admin, systemResolver); other != "" {
-		errs = append(errs, fmt.Errorf("admin %s is taken by the listener %s, and must never be exposed with traffic; give it a port of its own with --admin", s.Admin, other))
+		errs = append(errs, fmt.Errorf("admin %s is already used by the listener %s, and clients must never reach it; give it its own port with --admin", s.Admin, other))
 	}
 	if s.Upstream != nil && len(errs) == 0 {
 		for i := range s.Upstream.URLs {

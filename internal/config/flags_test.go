@@ -36,8 +36,8 @@ func TestOverride(t *testing.T) {
 		{Flags{Rate: "65533/366d"}, false, "", "--rate 65533/366d: burst 65533 at"},
 		{Flags{Listen: "80"}, true, "", `--listen 80: "80" is not host:port; want`},
 		{Flags{Admin: "80"}, true, "", `--admin 80: "80" is not host:port; want`},
-		{Flags{Listen: ":8081"}, false, "", "admin 127.0.0.1:8081 is taken by the listener :8081"},
-		{Flags{Admin: "a:1"}, true, "", "admin a:1 is taken by the listener a:1"},
+		{Flags{Listen: ":8081"}, false, "", "admin 127.0.0.1:8081 is already used by the listener :8081"},
+		{Flags{Admin: "a:1"}, true, "", "admin a:1 is already used by the listener a:1"},
 		{
 			Flags{Upstream: "http://u:secret@x", Redis: "http://:secret@x"},
 			false, "",

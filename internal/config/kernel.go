@@ -77,12 +77,12 @@ func kernelWarnings(c *Config, warn warnFunc) {
 	}
 	switch {
 	case !c.anyRule(bans):
-		warn("kernel: no rule has a ban, so the kernel gets those of operators only; add ban to a rule, or remove it")
+		warn("kernel: no rule has a ban, so the kernel gets only bans by operators; add ban to a rule, or remove it")
 	case !c.anyRule(bansByAddress):
-		warn("kernel: it bans addresses, and no rule whose key is ip alone has a ban; add ban to such a rule, or remove kernel")
+		warn("kernel: the kernel bans addresses, but no rule whose key is ip alone has a ban; add ban to such a rule, or remove kernel")
 	}
 	if system != "linux" {
-		warn("kernel: needs nftables of Linux, and this is %s, where serve ends with an error; remove it", system)
+		warn("kernel: needs Linux with nftables, and this is %s, where serve exits with an error; remove it", system)
 	}
 }
 
@@ -95,9 +95,9 @@ func describeKernel(b *strings.Builder, c *Config) {
 	if k == nil {
 		return
 	}
-	fmt.Fprintf(b, "kernel: up to %d bans of peers at a time in the nftables table inet %s, %s beside memory", k.Max, k.Table, size(c.KernelMemory()))
+	fmt.Fprintf(b, "kernel: up to %d bans of peers at a time in the nftables table inet %s, %s on top of memory", k.Max, k.Table, size(c.KernelMemory()))
 	if k.Shadow {
-		b.WriteString("; mode: shadow, in which it is not told of any")
+		b.WriteString("; mode: shadow, so none of them is sent to it")
 	}
 	b.WriteByte('\n')
 }

@@ -52,13 +52,13 @@ func TestKernelWarnings(t *testing.T) {
 	for _, tt := range []struct{ system, text, want string }{
 		{"linux", "kernel: {}\n" + bansByIP, ""},
 		{"linux", "kernel: {}\nrules: [{name: a, key: ip/24/48, rate: 100/s, ban: {after: 5, for: 9s}}]", ""},
-		{"linux", "kernel: {}\n" + free, "kernel: no rule has a ban, so the kernel gets those of operators only; add ban to a rule, or remove it"},
-		{"linux", "kernel: {}\n" + byHeader, "kernel: it bans addresses, and no rule whose key is ip alone has a ban; add ban to such a rule, or remove kernel"},
+		{"linux", "kernel: {}\n" + free, "kernel: no rule has a ban, so the kernel gets only bans by operators; add ban to a rule, or remove it"},
+		{"linux", "kernel: {}\n" + byHeader, "kernel: the kernel bans addresses, but no rule whose key is ip alone has a ban; add ban to such a rule, or remove kernel"},
 		{"linux", byHeader, ""},
 		{"linux", cluster + bansByIP, ""},
-		{"linux", cluster + free, "cluster.accept_bans: no rule has a ban, so bans of other nodes find none here; add ban to a rule, or remove it"},
+		{"linux", cluster + free, "cluster.accept_bans: no rule has a ban, so no ban of another node applies here; add ban to a rule, or remove it"},
 		{"plan9", bansByIP, ""},
-		{"plan9", "kernel: {}\n" + bansByIP, "kernel: needs nftables of Linux, and this is plan9, where serve ends with an error; remove it"},
+		{"plan9", "kernel: {}\n" + bansByIP, "kernel: needs Linux with nftables, and this is plan9, where serve exits with an error; remove it"},
 	} {
 		system = tt.system
 		c := mustParse(t, tt.text)
@@ -72,8 +72,8 @@ func TestKernelWarnings(t *testing.T) {
 func TestKernelDescribed(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"kernel: {table: t, max_bans: 1024}\n":               "\nkernel: up to 1024 bans of peers at a time in the nftables table inet t, 320 KiB beside memory\n",
-		"kernel: {table: t, max_bans: 1024, mode: shadow}\n": "table inet t, 320 KiB beside memory; mode: shadow, in which it is not told of any\n",
+		"kernel: {table: t, max_bans: 1024}\n":               "\nkernel: up to 1024 bans of peers at a time in the nftables table inet t, 320 KiB on top of memory\n",
+		"kernel: {table: t, max_bans: 1024, mode: shadow}\n": "table inet t, 320 KiB on top of memory; mode: shadow, so none of them is sent to it\n",
 	} {
 		c := mustParse(t, text+bansByIP)
 		if got := Describe(c, plan(t, c)); !strings.Contains(got, want) {

@@ -115,7 +115,7 @@ var clientHeaders = strings.Fields(`X-Forwarded-For Forwarded X-Real-Ip X-Client
 func keyWarnings(spec *policy.RuleSpec, warn warnFunc) {
 	for _, part := range spec.Key {
 		if part.Kind == policy.KeyHeader && slices.Contains(clientHeaders, part.Name) {
-			warn("key %v: any client can send another value each time, and so is never limited; write key: ip, with trusted_proxies and client_ip_header: %s", part, part.Name)
+			warn("key %v: a client that sends a different value each time is never limited; write key: ip, with trusted_proxies and client_ip_header: %s", part, part.Name)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func factor() value {
 		case err != nil || !s.isNumber || strings.Trim(s.text, "-.0123456789") != "":
 			return 0, quote(s.text) + " is not a decimal number", "write for example 0.5, without quotes"
 		case v == 0:
-			return 0, "0 means no limit", "remove the rule, or exempt clients by allow"
+			return 0, "0 means no limit", "remove the rule, or exempt clients with allow"
 		case v < 0 || v > maxFactor:
 			return 0, s.short() + " is out of range", "want a number above 0, at most " + strconv.Itoa(maxFactor)
 		}
@@ -122,9 +122,9 @@ func (d *decoder) translateLegacy() {
 		counts := d.textOf(algorithm)
 		switch {
 		case burst != nil:
-			d.fail(burst, "stands beside "+name+", which has the burst already", "remove one of the two")
+			d.fail(burst, "is set together with "+name+", which already defines the burst", "remove one of the two")
 		case periods[counts] != "":
-			d.fail(algorithm, counts+" stands beside "+name+", which defines a bucket", "remove it, or write rate instead of "+name)
+			d.fail(algorithm, counts+" is set together with "+name+", which defines a bucket", "remove it, or write rate instead of "+name)
 		case at.failed || factor != nil && factor.failed:
 		default:
 			d.translate(at, def, scale, i)

@@ -85,7 +85,7 @@ func socketMode() value {
 		}
 		mode, err := strconv.ParseUint(s, 8, 32)
 		if err != nil || len(strings.TrimPrefix(s, "0")) > 3 || len(s) < 3 {
-			d.fail(n, quote(s)+" is no mode of three octal digits", "want "+want)
+			d.fail(n, quote(s)+" is not a mode of three octal digits", "want "+want)
 			return 0, false
 		}
 		if mode == 0 { // to package server that is the default
@@ -121,7 +121,7 @@ func (d *decoder) checkListening() {
 			l.DenyStatus = c.DenyStatus // not before all is read: it may stand below listen
 		}
 		if other := listenerAt(c.Server.Listeners[:i], l.Address, d.machine.resolve); other != "" {
-			d.fail(d.place(fmt.Sprintf("Server.Listeners[%d].Address", i)), l.Address+" is taken by the listener "+other, "remove one of the two")
+			d.fail(d.place(fmt.Sprintf("Server.Listeners[%d].Address", i)), l.Address+" is already used by the listener "+other, "remove one of the two")
 		}
 	}
 }
@@ -145,11 +145,11 @@ func (d *decoder) checkListeners() {
 // listenerWarnings are about who can connect to a listener.
 func listenerWarnings(l *server.Listener, warn warnFunc) {
 	if l.Mode&0o002 != 0 {
-		warn("listen: %s has mode %04o: every user of this machine may connect and, where 127.0.0.1 is a trusted proxy, name any client; write 0660 and use a group", l.Address, l.Mode)
+		warn("listen: %s has mode %04o: every user of this machine may connect and, if 127.0.0.1 is a trusted proxy, pose as any client; write 0660 and use a group", l.Address, l.Mode)
 	}
 	for _, p := range l.ProxyProtocol {
 		if p.Bits() == 0 {
-			warn("proxy_protocol: %v believes everybody: any client may choose the address it is counted by; name the addresses of your balancers", p)
+			warn("proxy_protocol: %v trusts everybody: any client may choose the address it is counted by; name the addresses of your balancers", p)
 		}
 	}
 	here := func(p netip.Prefix) bool { return p.Contains(netip.AddrFrom4([4]byte{127, 0, 0, 1})) }

@@ -34,13 +34,13 @@ admin: unix:/run/admin.sock
 		`listen: "unix:@a"`:                                            `f.yaml:1:9: listen: "@a" is an abstract socket, which has no permissions: any process could connect; write for example unix:/run/`,
 		`listen: "unix:/run/"`:                                         `f.yaml:1:9: listen: "/run/" is not the absolute path of a socket`,
 		`admin: unix:` + long:                                          `f.yaml:1:8: admin: the path has 104 bytes; want at most 103`,
-		`listen: [unix:/a, "unix:/b/../a"]`:                            `listen[1]: unix:/a is taken by the listener unix:/a; remove one of the two`,
-		"listen: unix:/a\nadmin: unix:/a":                              `f.yaml:2:8: admin: unix:/a is taken by the listener unix:/a, and admin must never be exposed`,
+		`listen: [unix:/a, "unix:/b/../a"]`:                            `listen[1]: unix:/a is already used by the listener unix:/a; remove one of the two`,
+		"listen: unix:/a\nadmin: unix:/a":                              `f.yaml:2:8: admin: unix:/a is already used by the listener unix:/a, and clients must never reach admin`,
 		`listen: [{address: "127.0.0.1:1", mode: "0660"}]`:             `f.yaml:1:41: listen[0].mode: 0660 is of a Unix socket, and 127.0.0.1:1 is none; remove it`,
 		`listen: [{address: "unix:/a", mode: 0660}]`:                   `f.yaml:1:37: listen[0].mode: 0660 is not text; write it in quotes: "0660"`,
-		`listen: [{address: "unix:/a", mode: "0999"}]`:                 `listen[0].mode: "0999" is no mode of three octal digits; want permissions in quotes`,
-		`listen: [{address: "unix:/a", mode: "4660"}]`:                 `listen[0].mode: "4660" is no mode`,
-		`listen: [{address: "unix:/a", mode: "66"}]`:                   `listen[0].mode: "66" is no mode`,
+		`listen: [{address: "unix:/a", mode: "0999"}]`:                 `listen[0].mode: "0999" is not a mode of three octal digits; want permissions in quotes`,
+		`listen: [{address: "unix:/a", mode: "4660"}]`:                 `listen[0].mode: "4660" is not a mode`,
+		`listen: [{address: "unix:/a", mode: "66"}]`:                   `listen[0].mode: "66" is not a mode`,
 		`listen: [{address: "unix:/a", mode: "0000"}]`:                 `listen[0].mode: "0000" lets nobody connect`,
 		`listen: [{address: "unix:/a", mode: "0444"}]`:                 `listen[0].mode: 0444 lets nobody write, and so nobody connect; want for example 0660`,
 		`cluster: {name: a, secret: 0123456789abcdef0, bind: unix:/a}`: `cluster.bind: `,
@@ -64,7 +64,7 @@ func TestProxyProtocol(t *testing.T) {
 		t.Errorf("warnings: %q", w)
 	}
 	for text, want := range map[string]string{
-		`{address: ":80", proxy_protocol: [0.0.0.0/0]}`:      "proxy_protocol: 0.0.0.0/0 believes everybody",
+		`{address: ":80", proxy_protocol: [0.0.0.0/0]}`:      "proxy_protocol: 0.0.0.0/0 trusts everybody",
 		`{address: "unix:/a", proxy_protocol: [10.0.0.0/8]}`: "the peers of unix:/a count as 127.0.0.1, which is in none of its prefixes",
 	} {
 		c := mustParse(t, "listen: ["+text+"]\n"+rule)

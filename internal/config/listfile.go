@@ -63,7 +63,7 @@ func (d *decoder) readList(list policy.ListVerdict, items []*node, prefix, file 
 		at := d.places[join(item.field, "Path")]
 		for i := range files {
 			if files[i].Path == f.Path {
-				d.fail(at, quote(f.Path)+" is in the list already", "remove one of the two")
+				d.fail(at, quote(f.Path)+" is already in the list", "remove one of the two")
 			}
 		}
 		ok = d.readListFile(at, &f) && ok
@@ -100,7 +100,7 @@ func (d *decoder) keepList(n *node, list policy.ListVerdict, inline []netip.Pref
 	}
 	c := &d.cfg.Lists
 	if both := count + c.Count(); both > lists.MaxEntries {
-		d.fail(n, fmt.Sprintf("%d entries of allow and deny", both), fmt.Sprintf("want at most %d: join neighbours to shorter prefixes", lists.MaxEntries))
+		d.fail(n, fmt.Sprintf("%d entries of allow and deny", both), fmt.Sprintf("want at most %d: merge neighbours into shorter prefixes", lists.MaxEntries))
 		return
 	}
 	all := append(make([]netip.Prefix, 0, count), inline...)
@@ -130,7 +130,7 @@ func describeLists(b *strings.Builder, c *Config) {
 	if len(c.Lists.Files) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "lists: %d entries of allow, %d of deny, at most %s beside memory", len(c.Policy.Allow), len(c.Policy.Deny), size(c.ListMemory()))
+	fmt.Fprintf(b, "lists: %d entries of allow, %d of deny, at most %s on top of memory", len(c.Policy.Allow), len(c.Policy.Deny), size(c.ListMemory()))
 	for i := range c.Lists.Files {
 		f := &c.Lists.Files[i]
 		fmt.Fprintf(b, "%s %d from %s", [...]string{";", ","}[min(i, 1)], len(f.Prefixes), safetext.Clip(f.Path, maxQuoted))
@@ -185,7 +185,7 @@ func entryWarning(p netip.Prefix, denied bool) string {
 	case denied:
 		return fmt.Sprintf("allow, deny: %v is in both lists: deny wins", p)
 	case p.Bits() == 0:
-		return fmt.Sprintf("allow: %v is every %s client: no rule limits any of them; remove it", p, family)
+		return fmt.Sprintf("allow: %v covers every %s client: no rule limits any of them; remove it", p, family)
 	case p.Bits() < narrow:
 		return fmt.Sprintf("allow: %v is a large part of the %s internet, which no rule limits; write a longer prefix", p, family)
 	}

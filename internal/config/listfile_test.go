@@ -52,7 +52,7 @@ func TestListFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := Describe(c, plan(t, c)); !strings.Contains(text, "\nlists: 2 entries of allow, 1 of deny, at most 960 B beside memory; 2 from cdn.txt, 1 from bad\n") {
+	if text := Describe(c, plan(t, c)); !strings.Contains(text, "\nlists: 2 entries of allow, 1 of deny, at most 960 B on top of memory; 2 from cdn.txt, 1 from bad\n") {
 		t.Error(text)
 	}
 }
@@ -68,9 +68,9 @@ func TestListFileMistakes(t *testing.T) {
 		"allow: [{file: none}]":                   `f.yaml:1:16: allow[0].file: "none" no such file; name a file that can be read`,
 		"allow: [{files: ok}]":                    "f.yaml:1:9: allow[0].file: missing; name a file: {file: cdn.txt}\nf.yaml:1:10: allow[0].files: unknown setting; did you mean file? valid here: file",
 		"deny: {}":                                "f.yaml:1:7: deny.file: missing; name a file: {file: cdn.txt}",
-		"deny: [{file: ok}, {file: ok}]":          `f.yaml:1:27: deny[1].file: "ok" is in the list already; remove one of the two`,
+		"deny: [{file: ok}, {file: ok}]":          `f.yaml:1:27: deny[1].file: "ok" is already in the list; remove one of the two`,
 		"deny: {file: large}":                     `f.yaml:1:14: deny.file: "large" is larger than 64MiB; is this the right file?`,
-		"deny: {file: half}\nallow: {file: half}": `f.yaml:2:8: allow: 1000002 entries of allow and deny; want at most 1000000: join neighbours to shorter prefixes`,
+		"deny: {file: half}\nallow: {file: half}": `f.yaml:2:8: allow: 1000002 entries of allow and deny; want at most 1000000: merge neighbours into shorter prefixes`,
 		"trusted_proxies: [{file: ok}]":           `f.yaml:1:19: trusted_proxies[0]: found a mapping; want a prefix such as 192.0.2.0/24`,
 		"allow: [{file: bad}, 10.0.0.300]\ndeny: [{file: ok}, 1.2.3.4/33]": `f.yaml:1:22: allow[1]: "10.0.0.300" is neither an address nor a prefix; write for example 192.0.2.0/24, 2001:db8::/32 or 192.0.2.7
 f.yaml:2:20: deny[1]: "1.2.3.4/33" is not a prefix; write for example 192.0.2.0/24, 2001:db8::/32 or 192.0.2.7

@@ -152,7 +152,7 @@ func matchWarnings(spec *policy.RuleSpec, proxied bool, warn warnFunc) {
 		if best := nearest(m, known, 2); best != "" {
 			fix = "did you mean " + best + "?"
 		}
-		warn("match.method: %s is no method that clients are known to send; %s", m, fix)
+		warn("match.method: %s is not a method that clients are known to send; %s", m, fix)
 	}
 	for _, p := range slices.Concat(match.Paths, match.Not.Paths) {
 		if hint := policy.PathHint(p); hint != "" {
@@ -164,6 +164,6 @@ func matchWarnings(spec *policy.RuleSpec, proxied bool, warn warnFunc) {
 // coverWarning is about a match that selects nothing.
 func coverWarning(spec *policy.RuleSpec, warn warnFunc) {
 	if what := spec.Match.Covered(); what != "" {
-		warn("match.not: its %s covers all that match selects: the rule applies to no request; narrow it, or remove the rule", what)
+		warn("match.not: its %s covers everything that match selects, so the rule applies to no request; narrow it, or remove the rule", what)
 	}
 }

@@ -21,7 +21,7 @@ func memory() value {
 		ok := readSize(d, n, to)
 		if has := d.machine.memory; ok && has > 0 && to.Int() > has {
 			text, _, _ := d.expand(n, n.text) // as readSize has done without an error
-			d.fail(n, text+" is more than this machine has, or than this process may use", "want at most "+size(has))
+			d.fail(n, text+" is more than this machine has or this process may use", "want at most "+size(has))
 			return false
 		}
 		return ok

@@ -18,7 +18,7 @@ var postgresSettings = section{
 		{name: "url_file", field: "URL", value: fileContent(), doc: "a file with the URL, to keep a password out of the configuration"},
 		{name: "schema", field: "Schema", value: text("text", "a name such as fastlimit"), shown: "`fastlimit`", doc: "schema of the table and the functions that `fastlimit store init` creates"},
 		{
-			name: "timeout", field: "Timeout", value: duration(time.Millisecond, time.Second, "20ms", ": requests wait for so long when PostgreSQL is slow"), def: "20ms",
+			name: "timeout", field: "Timeout", value: duration(time.Millisecond, time.Second, "20ms", ": requests wait this long when PostgreSQL is slow"), def: "20ms",
 			doc: "longest time that a request waits; then `on_failure` decides. Use 5 times the round trip",
 		},
 		{name: "workers", field: "Workers", value: whole(number{least: 1, most: pgstore.MaxWorkers, example: "2"}), shown: "`2`", doc: "batches in flight, each on its own connection; there are two more connections"},

@@ -36,10 +36,10 @@ func proxyWarnings(c *Config, warn warnFunc) {
 		}
 	}
 	if none && c.given("Policy.OnUnnamed") {
-		warn("on_unnamed: %v is about trusted proxies, and there are none; set trusted_proxies", c.Policy.OnUnnamed)
+		warn("on_unnamed: %v applies to trusted proxies, and there are none; set trusted_proxies", c.Policy.OnUnnamed)
 	}
 	if c.Server.Upstream != nil && original {
-		warn("original_request: a proxy decides on the request that it passes on, so it has no effect beside upstream; remove it")
+		warn("original_request: a proxy decides on the request that it forwards, so this has no effect with upstream; remove it")
 	}
 	for _, t := range c.Policy.TrustedProxies {
 		if t.Bits() == 0 {

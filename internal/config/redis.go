@@ -31,7 +31,7 @@ var redisSettings = section{
 		{name: "database", field: "DB", value: whole(number{most: maxDatabase, example: "0"}), shown: "`0`", doc: "database number, with `addresses`; a URL contains its own"},
 		{name: "key_prefix", field: "KeyPrefix", value: text("text", "a prefix such as fastlimit:"), shown: "`fastlimit:`", doc: "prefix of every key"},
 		{
-			name: "timeout", field: "Timeout", value: duration(time.Millisecond, time.Second, "5ms", ": requests wait for so long when Redis is slow"), shown: "`5ms`",
+			name: "timeout", field: "Timeout", value: duration(time.Millisecond, time.Second, "5ms", ": requests wait this long when Redis is slow"), shown: "`5ms`",
 			doc: "longest time that a request waits; then `on_failure` decides. Use 5 times the round trip: if Redis is farther away than this, all suspects are decided without it",
 		},
 		{name: "tls", field: "TLS", value: boolean(), shown: "as the URL says", doc: "TLS to the servers, and to the sentinels too"},
@@ -53,7 +53,7 @@ func checkRedis(d *decoder, n *node) {
 	at := func(field string) *node { return d.places[join(n.field, field)] }
 	r := d.cfg.Redis
 	if db := at("DB"); db != nil && !db.failed && at("Addrs") == nil {
-		d.fail(db, "is for addresses", "write it into the URL: redis://host:6379/"+db.text)
+		d.fail(db, "is used with addresses only", "write it into the URL: redis://host:6379/"+db.text)
 	}
 	off := at("TLS")
 	if off == nil || off.failed || r.TLS {
@@ -61,9 +61,9 @@ func checkRedis(d *decoder, n *node) {
 	}
 	switch {
 	case at("CAFile") != nil || at("CertFile") != nil:
-		d.fail(off, "false beside ca_file or cert_file, which turn it on", "remove one of them")
+		d.fail(off, "false, but ca_file or cert_file turns it on", "remove one of them")
 	case strings.HasPrefix(r.URL, "rediss:"):
-		d.fail(off, "false beside a URL of rediss://, which turns it on", "write redis://, or remove tls")
+		d.fail(off, "false, but a rediss:// URL turns it on", "write redis://, or remove tls")
 	}
 }
 

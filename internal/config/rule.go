@@ -97,11 +97,11 @@ func checkRule(d *decoder, n *node) {
 	written := func(field string) *node { return d.written(n.field + ".Limit." + field) }
 	escalateAt := written("EscalateAt")
 	if escalateAt != nil && d.textOf(written("Strict")) == "true" {
-		d.fail(escalateAt, "has no meaning beside strict: true, which checks every request", "remove one of the two")
+		d.fail(escalateAt, "has no meaning with strict: true, which checks every request", "remove one of the two")
 	}
 	algorithm := d.textOf(written("Algorithm"))
 	if burst := written("Burst"); burst != nil && periods[algorithm] != "" {
-		d.fail(burst, "has no meaning beside algorithm: "+algorithm+", "+periods[algorithm], "remove one of the two")
+		d.fail(burst, "has no meaning with algorithm: "+algorithm+", "+periods[algorithm], "remove one of the two")
 	}
 	if wait := written("MaxWait"); wait != nil {
 		d.checkMaxWait(wait, algorithm, d.textOf(written("Mode")))
@@ -119,7 +119,7 @@ func (d *decoder) checkCountDenied(at *node, algorithm string) {
 	switch {
 	case algorithm == "fixed_window", algorithm == "sliding_window":
 	case algorithm == "sliding_log":
-		d.fail(at, "has no meaning beside algorithm: sliding_log, which keeps the times of what it admits", fix)
+		d.fail(at, "has no meaning with algorithm: sliding_log, which keeps only the times of admitted requests", fix)
 	default:
 		d.fail(at, "has a meaning for windows only: a bucket does not count denied requests", fix)
 	}

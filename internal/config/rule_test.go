@@ -29,16 +29,16 @@ func TestAlgorithmErrors(t *testing.T) {
 	t.Parallel()
 	const fix = "; remove it, or choose fixed_window or sliding_window"
 	for settings, want := range map[string]string{
-		"algorithm: fixed_window, burst: 9":             `1:62: rules[0].burst: has no meaning beside algorithm: fixed_window, which admits what rate says in each period; remove one of the two`,
-		"algorithm: sliding_window, burst: 5":           `1:64: rules[0].burst: has no meaning beside algorithm: sliding_window, which admits what rate says in any period; remove one of the two`,
-		"burst: 9, algorithm: sliding_log":              `1:37: rules[0].burst: has no meaning beside algorithm: sliding_log, which admits what rate says in any period; remove one of the two`,
+		"algorithm: fixed_window, burst: 9":             `1:62: rules[0].burst: has no meaning with algorithm: fixed_window, which admits what rate says in each period; remove one of the two`,
+		"algorithm: sliding_window, burst: 5":           `1:64: rules[0].burst: has no meaning with algorithm: sliding_window, which admits what rate says in any period; remove one of the two`,
+		"burst: 9, algorithm: sliding_log":              `1:37: rules[0].burst: has no meaning with algorithm: sliding_log, which admits what rate says in any period; remove one of the two`,
 		"algorithm: gcra":                               `1:41: rules[0].algorithm: "gcra" is not a known value; write leaky_bucket, token_bucket, fixed_window, sliding_window or sliding_log`,
 		"algorithm: gcra, count_denied: true, burst: 9": `1:41: rules[0].algorithm: "gcra" is not a known value; write leaky_bucket, token_bucket, fixed_window, sliding_window or sliding_log`,
 		"count_denied: true":                            `1:44: rules[0].count_denied: has a meaning for windows only: a bucket does not count denied requests` + fix,
 		"count_denied: true, algorithm: leaky_bucket":   `1:44: rules[0].count_denied: has a meaning for windows only: a bucket does not count denied requests` + fix,
-		"count_denied: true, algorithm: sliding_log":    `1:44: rules[0].count_denied: has no meaning beside algorithm: sliding_log, which keeps the times of what it admits` + fix,
-		"count_denied: true, algorithm: '${LOG}'":       `1:44: rules[0].count_denied: has no meaning beside algorithm: sliding_log, which keeps the times of what it admits` + fix,
-		"burst: 9, algorithm: '${LOG}'":                 `1:37: rules[0].burst: has no meaning beside algorithm: sliding_log, which admits what rate says in any period; remove one of the two`,
+		"count_denied: true, algorithm: sliding_log":    `1:44: rules[0].count_denied: has no meaning with algorithm: sliding_log, which keeps only the times of admitted requests` + fix,
+		"count_denied: true, algorithm: '${LOG}'":       `1:44: rules[0].count_denied: has no meaning with algorithm: sliding_log, which keeps only the times of admitted requests` + fix,
+		"burst: 9, algorithm: '${LOG}'":                 `1:37: rules[0].burst: has no meaning with algorithm: sliding_log, which admits what rate says in any period; remove one of the two`,
 		"algorithm: fixed_window, cost: 6":              `1:61: rules[0].cost: cost 6 is above the 5 of a period: no request would ever be admitted; lower it, or raise the rate`,
 	} {
 		_, err := Parse("f.yaml", []byte("rules: [{name: a, rate: 5/s, "+settings+"}]"), counting)
@@ -73,7 +73,7 @@ func TestAlgorithmsBesideDefinitions(t *testing.T) {
 	for _, name := range []string{"fixed_window", "sliding_window", "sliding_log", "${LOG}"} {
 		for definition, text := range map[string]string{"legacy": "{max: 10, duration: 10s}", "bucket": "{size: 10}"} {
 			_, err := Parse("f.yaml", []byte("rules: [{name: a, algorithm: '"+name+"', "+definition+": "+text+"}]"), counting)
-			want := "f.yaml:1:30: rules[0].algorithm: " + strings.Replace(name, "${LOG}", "sliding_log", 1) + " stands beside " + definition +
+			want := "f.yaml:1:30: rules[0].algorithm: " + strings.Replace(name, "${LOG}", "sliding_log", 1) + " is set together with " + definition +
 				", which defines a bucket; remove it, or write rate instead of " + definition
 			if err == nil || err.Error() != want {
 				t.Errorf("%s beside %s:\ngot  %v\nwant %s", name, definition, err, want)

@@ -102,7 +102,7 @@ func ruleWarnings(rp *limit.RulePlan, nodes int, warn warnFunc) {
 	trafficWarning(rp, warn)
 	rc := &rp.Config
 	if nodes > 1 && !rc.Strict && !rp.Filter && !rc.Algorithm.Periodic() && drain(rc) < time.Hour { // max_nodes alone has pushed it over the hour
-		warn("in a cluster of %d nodes, each of which forgives a first-seen client, that takes longer than the hour that clients are remembered: every client is counted from its first request, which takes more memory under a flood; set cluster.max_nodes to the nodes there are",
+		warn("each of %d nodes admits a client's first request unchecked, and with that a full bucket takes longer to drain than the hour for which clients are remembered: every client is counted from its first request, which takes more memory under a flood; set cluster.max_nodes to the number of nodes that you have",
 			nodes)
 	}
 }
@@ -119,7 +119,7 @@ func trafficWarning(rp *limit.RulePlan, warn warnFunc) {
 	case rp.Config.Algorithm.Periodic():
 		fix = "or shorten the period"
 	}
-	warn("its memory carries %s of distinct clients; beyond twice that buckets are lost and clients exceed %v: raise memory, %s",
+	warn("its memory is enough for %s from distinct clients; above twice that, buckets are evicted and clients can exceed %v: raise memory, %s",
 		perSecond(rp.RequestsPerSecond), rp.Config.Rate, fix)
 }
 
@@ -129,24 +129,24 @@ func ruleNotes(given *fastlimit.RuleConfig, rp *limit.RulePlan, nodes int, warn 
 	rc := &rp.Config
 	switch {
 	case rc.Strict && rc.MaxRate != fastlimit.Rate{}:
-		warn("rate_from has every request checked exactly: every client takes a bucket, and a flood of one-shot sources fills the table")
+		warn("with rate_from every request is checked exactly: every client takes a bucket, and a flood of one-shot sources fills the table")
 	case rc.Strict:
 		warn("strict checks every request: every client takes a bucket, and a flood of one-shot sources fills the table")
 	case !rp.Filter && rc.Algorithm.Periodic():
 		warn("a %s is longer than first-seen clients are remembered, %s: every client is counted from its first request, which takes more memory under a flood",
 			period(rc), remembered[rc.Algorithm])
 	case !rp.Filter && drain(rc) >= time.Hour:
-		warn("a full bucket takes %s to drain, over the hour that first-seen clients are remembered: every client is counted from its first request, which takes more memory under a flood",
+		warn("a full bucket takes %s to drain, longer than the hour for which first-seen clients are remembered: every client is counted from its first request, which takes more memory under a flood",
 			roughly(drain(rc)))
 	case !rp.Filter && nodes <= 1: // with what P2 adds
-		warn("what a client gets at most takes about an hour to drain, and first-seen clients are remembered for no more: every client is counted from its first request, which takes more memory under a flood")
+		warn("the most that a client gets takes about an hour to drain, and first-seen clients are remembered no longer: every client is counted from its first request, which takes more memory under a flood")
 	}
 	if given.EscalateAt == nil && !rc.Strict && *rc.EscalateAt == 0 {
 		what := "burst"
 		if rc.Algorithm.Periodic() {
 			what = "the limit of"
 		}
-		warn("escalate_at is 0, as %s %d is below 10: every request but a first-seen one is checked exactly", what, rc.Burst)
+		warn("escalate_at is 0, as %s %d is below 10: every request after a client's first is checked exactly", what, rc.Burst)
 	}
 }
 

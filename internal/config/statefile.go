@@ -19,7 +19,7 @@ func stateFile() value {
 			return "", false
 		}
 		if mode := d.machine.mode(path); mode&0o077 != 0 {
-			d.cfg.fileWarnings = append(d.cfg.fileWarnings, fmt.Sprintf("state_file: others may use %s, which has mode %04o and a secret in it; it is replaced by one of mode 0600", quote(path), mode.Perm()))
+			d.cfg.fileWarnings = append(d.cfg.fileWarnings, fmt.Sprintf("state_file: other users can access %s, which has mode %04o and contains a secret; it will be replaced by a file with mode 0600", quote(path), mode.Perm()))
 		}
 		return path, true
 	})
@@ -34,7 +34,7 @@ func replaceable(path string) error {
 	case err != nil:
 		return fmt.Errorf("is in %s: %s", quote(dir), cause(err))
 	case !info.IsDir():
-		return fmt.Errorf("is in %s, which is no directory", quote(dir))
+		return fmt.Errorf("is in %s, which is not a directory", quote(dir))
 	case !writable(dir):
 		return fmt.Errorf("is in %s, to which fastlimit may not write", quote(dir))
 	}
@@ -42,13 +42,13 @@ func replaceable(path string) error {
 		if os.IsNotExist(err) {
 			return nil
 		}
-		return errors.New("cannot be looked at: " + cause(err))
+		return errors.New("cannot be examined: " + cause(err))
 	}
 	switch {
 	case info.IsDir():
 		return errors.New("is a directory")
 	case !info.Mode().IsRegular():
-		return errors.New("is no regular file")
+		return errors.New("is not a regular file")
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func storeWarnings(c *Config, warn warnFunc) {
 	}
 	for i := range c.Policy.Rules {
 		if r := &c.Policy.Rules[i].Limit; r.OnFailure != fastlimit.FailLocal {
-			warn("rule %s: on_failure: %v has no effect without redis", r.Name, r.OnFailure)
+			warn("rule %s: on_failure: %v has no effect without redis or postgres", r.Name, r.OnFailure)
 		}
 	}
 }

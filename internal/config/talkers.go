@@ -20,7 +20,7 @@ func (d *decoder) checkTalkers() {
 	n, alone := d.places["Limits.TopTalkers"], d.cfg.Cluster == nil
 	switch {
 	case n != nil && !alone:
-		d.fail(n, "is for a node without cluster", "write it in cluster")
+		d.fail(n, "is for nodes without a cluster", "write it in cluster")
 	case n == nil && alone:
 		d.cfg.Limits.TopTalkers = defaultTalkers(d.cfg.Limits.Memory, len(d.cfg.Policy.Expanded().Rules))
 	}

@@ -25,7 +25,7 @@ func TestTopTalkers(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"top_talkers: 2\nrules: [{name: a, rate: 10/s}]":                    "f.yaml:1:14: top_talkers: 2 is out of range; want 4 to 1048576, or 0 for none",
-		"top_talkers: 64\n" + withCluster(leanCluster):                      "f.yaml:1:14: top_talkers: is for a node without cluster; write it in cluster",
+		"top_talkers: 64\n" + withCluster(leanCluster):                      "f.yaml:1:14: top_talkers: is for nodes without a cluster; write it in cluster",
 		"top_talkers: 100000\nmemory: 1MiB\nrules: [{name: a, rate: 10/s}]": "f.yaml:1:14: top_talkers: 100000 clients of each rule do not fit memory 1MiB; lower them, or raise memory to 12353KiB or more",
 		"memory: 1MiB\n" + withCluster(leanCluster):                         "f.yaml:2:10: cluster: 8192 clients of each rule do not fit memory 1MiB; lower them, or raise memory to 1952KiB or more",
 	} {

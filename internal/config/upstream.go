@@ -108,7 +108,7 @@ func (d *decoder) checkUpstream() {
 			continue
 		}
 		if problem := ownAddress(&d.cfg.Server, i, d.machine.resolve); problem != "" {
-			d.fail(n, problem, "name the server that is to get the requests")
+			d.fail(n, problem, "name the server that should get the requests")
 		}
 	}
 }
@@ -118,10 +118,10 @@ func ownAddress(s *server.Config, i int, names resolver) (problem string) {
 	addr := s.Upstream.Addresses()[i]
 	reaches := func(l string) bool { return reached(l, addr, names) }
 	if at := slices.IndexFunc(s.Listeners, func(l server.Listener) bool { return reaches(l.Address) }); at >= 0 {
-		return "is the listener " + s.Listeners[at].Address + ": requests would go in circles"
+		return "is the listener " + s.Listeners[at].Address + ": requests would loop"
 	}
 	if s.Admin != "" && reaches(s.Admin) {
-		return "is admin, which must never be exposed with traffic"
+		return "is admin, which clients must never reach"
 	}
 	return ""
 }

@@ -83,13 +83,13 @@ func TestUpstreamErrors(t *testing.T) {
 		"upstream: {url: http://a, queue_timeout: 0s}":          "upstream.queue_timeout: 0s is out of range; want 1ms to 1h",
 		"upstream: {url: http://a, timeout: 5s}":                "upstream.timeout: unknown setting",
 		"upstream: http://a\ndecide_api: true":                  "f.yaml:2:13: decide_api: is for a decision service, and upstream makes this a proxy; remove it",
-		"upstream: http://127.0.0.1:8080":                       "f.yaml:1:11: upstream: is the listener 127.0.0.1:8080: requests would go in circles",
+		"upstream: http://127.0.0.1:8080":                       "f.yaml:1:11: upstream: is the listener 127.0.0.1:8080: requests would loop",
 		"upstream: http://localhost:8080":                       "is the listener 127.0.0.1:8080",
 		"listen: ':9'\nupstream: 'http://[::1]:9'":              "is the listener :9",
 		"listen: 0.0.0.0:80\nupstream: http://127.8.0.1":        "is the listener 0.0.0.0:80",
 		"listen: '10.0.0.1:443'\nupstream: https://10.0.0.1":    "is the listener 10.0.0.1:443",
 		"listen: unix:/a\nupstream: {url: [http://a, unix:/a]}": "f.yaml:2:28: upstream.url[1]: is the listener unix:/a",
-		"upstream: http://127.0.0.1:8081":                       "upstream: is admin, which must never be exposed with traffic",
+		"upstream: http://127.0.0.1:8081":                       "upstream: is admin, which clients must never reach",
 		"upstream:\nurl: http://a":                              "f.yaml:2:1: url: unknown setting here; it belongs in upstream, indented more than upstream",
 	} {
 		_, err := Parse("f.yaml", []byte(text+"\n"+rule), noEnv)
@@ -116,7 +116,7 @@ func TestUpstreamFlag(t *testing.T) {
 	}{
 		"decide_api: true\n":             {Flags{Upstream: "http://a"}, "--upstream: the file has decide_api"},
 		"":                               {Flags{Upstream: "http://127.0.0.1:8081"}, "upstream 127.0.0.1:8081 is admin"},
-		"upstream: http://127.0.0.1:9\n": {Flags{Listen: ":9"}, "upstream 127.0.0.1:9 is the listener :9: requests would go in circles"},
+		"upstream: http://127.0.0.1:9\n": {Flags{Listen: ":9"}, "upstream 127.0.0.1:9 is the listener :9: requests would loop"},
 	} {
 		c := mustParse(t, text+rule)
 		before := *c

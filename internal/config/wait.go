@@ -23,9 +23,9 @@ var waitSettings = section{
 func (d *decoder) checkMaxWait(at *node, algorithm, mode string) {
 	switch {
 	case periods[algorithm] != "":
-		d.fail(at, "has no meaning beside algorithm: "+algorithm+": all who wait would come at once when it has room again", "remove it, or choose leaky_bucket")
+		d.fail(at, "has no meaning with algorithm: "+algorithm+": all waiting requests would be admitted at once when it has room again", "remove it, or choose leaky_bucket")
 	case mode == "shadow":
-		d.fail(at, "has no effect beside mode: shadow, by which nobody is delayed", "remove it until the rule is enforced")
+		d.fail(at, "has no effect in mode: shadow, which delays nobody", "remove it until the rule is enforced")
 	}
 }
 
@@ -42,10 +42,10 @@ func waitWarnings(c *Config, warn warnFunc) {
 		switch proxied, u := len(c.Policy.TrustedProxies) > 0 || c.Policy.OriginalRequest != 0, c.Server.Upstream; {
 		case !proxied, r.MaxWait == 0:
 		case u != nil && r.MaxWait+u.ResponseTimeout >= forwardPatience:
-			warn("rule %s: max_wait: %s, and upstream.response_timeout after it, %s, are longer than a proxy waits that is configured as docs/recipes have it, %s; raise its timeouts above their sum, or lower one of them",
+			warn("rule %s: max_wait: %s plus upstream.response_timeout, %s, is longer than proxies that are configured as in docs/recipes wait, %s; raise their timeouts above the sum, or lower one of the two",
 				r.Name, shortTime(r.MaxWait), shortTime(u.ResponseTimeout), shortTime(forwardPatience))
 		case u == nil && r.MaxWait >= proxyPatience:
-			warn("rule %s: max_wait: %s is longer than a proxy waits that is configured as docs/recipes have it, %s, after which it admits the request or fails; raise its timeouts above max_wait, or lower max_wait",
+			warn("rule %s: max_wait: %s is longer than proxies that are configured as in docs/recipes wait, %s, after which they admit the request or fail; raise their timeouts above max_wait, or lower max_wait",
 				r.Name, shortTime(r.MaxWait), shortTime(proxyPatience))
 		}
 	}
@@ -54,9 +54,9 @@ func waitWarnings(c *Config, warn warnFunc) {
 	case longest == 0 && c.given("Limits.Wait"):
 		warn("wait: no rule has a max_wait, so nobody waits; remove it, or write max_wait in a rule")
 	case longest > 0 && c.Limits.Wait.PerKey > total:
-		warn("wait.per_key: %d is above total, %d: one client can take all places; lower it, or raise total", c.Limits.Wait.PerKey, total)
+		warn("wait.per_key: %d is above total, %d: one client can fill the queue; lower it, or raise total", c.Limits.Wait.PerKey, total)
 	case longest > 0 && total > most:
-		warn("wait.total: %d is above connections.max, %d: each request that waits has a connection, so fewer wait; lower it, or raise connections.max", total, most)
+		warn("wait.total: %d is above connections.max, %d: each waiting request holds a connection, so fewer can wait; lower it, or raise connections.max", total, most)
 	}
 }
 
@@ -78,12 +78,12 @@ func maxWaitWarning(spec *policy.RuleSpec, warn warnFunc) {
 		cost /= 1000
 	}
 	if next := time.Duration(cost / limit.Rate.PerSecond() * float64(time.Second)); limit.MaxWait > 0 && limit.MaxWait < next/10 && !limit.Algorithm.Periodic() {
-		warn("max_wait: %s is far below the %s that the next place of a full bucket takes: hardly any request waits; raise it, or remove it", shortTime(limit.MaxWait), shortTime(next))
+		warn("max_wait: %s is far below the %s after which a full bucket has room again: hardly any request waits; raise it, or remove it", shortTime(limit.MaxWait), shortTime(next))
 	}
 }
 
 func describeWait(b *strings.Builder, c *Config) {
 	if w := c.Limits.Wait; c.WaitMemory() > 0 {
-		fmt.Fprintf(b, "waiting: at most %d requests, %d for each client of a rule, %s beside memory\n", w.Total, w.PerKey, size(c.WaitMemory()))
+		fmt.Fprintf(b, "waiting: at most %d requests, %d for each client of a rule, %s on top of memory\n", w.Total, w.PerKey, size(c.WaitMemory()))
 	}
 }

@@ -26,7 +26,7 @@ func TestWaitSettings(t *testing.T) {
 		}
 	}
 	text := Describe(c, plan(t, c))
-	if want := "waiting: at most 500 requests, 3 for each client of a rule, 1000 KiB beside memory\n"; !strings.Contains(text, want) {
+	if want := "waiting: at most 500 requests, 3 for each client of a rule, 1000 KiB on top of memory\n"; !strings.Contains(text, want) {
 		t.Errorf("%s\nlacks %s", text, want)
 	}
 	if c := mustParse(t, rule); strings.Contains(Describe(c, plan(t, c)), "waiting") {
@@ -37,15 +37,15 @@ func TestWaitSettings(t *testing.T) {
 // Settings by which nobody would wait, or too long, are errors where they stand.
 func TestWaitErrors(t *testing.T) {
 	t.Parallel()
-	const periodic, shadow = "all who wait would come at once when it has room again; remove it, or choose leaky_bucket", "rules[0].max_wait: has no effect beside mode: shadow, by which nobody is delayed; remove it until the rule is enforced"
+	const periodic, shadow = "all waiting requests would be admitted at once when it has room again; remove it, or choose leaky_bucket", "rules[0].max_wait: has no effect in mode: shadow, which delays nobody; remove it until the rule is enforced"
 	for settings, want := range map[string]string{
 		"max_wait: 61m":                                     `1:40: rules[0].max_wait: 61m is out of range; want 1ms to 1h`,
 		"max_wait: 0s":                                      `1:40: rules[0].max_wait: 0s is out of range; want 1ms to 1h`,
 		"max_wait: 2":                                       `1:40: rules[0].max_wait: `,
 		"max_wait: -1s":                                     `1:40: rules[0].max_wait: `,
-		"max_wait: 2s, algorithm: fixed_window":             "1:40: rules[0].max_wait: has no meaning beside algorithm: fixed_window: " + periodic,
-		"algorithm: sliding_window, max_wait: 2s":           "1:67: rules[0].max_wait: has no meaning beside algorithm: sliding_window: " + periodic,
-		"max_wait: 2s, algorithm: sliding_log":              "1:40: rules[0].max_wait: has no meaning beside algorithm: sliding_log: " + periodic,
+		"max_wait: 2s, algorithm: fixed_window":             "1:40: rules[0].max_wait: has no meaning with algorithm: fixed_window: " + periodic,
+		"algorithm: sliding_window, max_wait: 2s":           "1:67: rules[0].max_wait: has no meaning with algorithm: sliding_window: " + periodic,
+		"max_wait: 2s, algorithm: sliding_log":              "1:40: rules[0].max_wait: has no meaning with algorithm: sliding_log: " + periodic,
 		"max_wait: 2s, mode: shadow":                        "1:40: " + shadow,
 		"mode: '${SHADOW}', max_wait: 2s":                   "1:59: " + shadow,
 		"max_wait: 2s}]\nwait: {per_key: 0}\nx: [{x: 1":     "2:17: wait.per_key: 0 is too small",
@@ -71,10 +71,10 @@ func TestWaitWarnings(t *testing.T) {
 		{"2s", "", ""},
 		{"2s", "wait: {per_key: 5}", ""},
 		{"99ms", "trusted_proxies: [127.0.0.1/32]", ""},
-		{"100ms", "trusted_proxies: [127.0.0.1/32]", "rule a: max_wait: 100ms is longer than a proxy waits that is configured as docs/recipes have it, 100ms"},
-		{"2s", "trusted_proxies: [127.0.0.1/32]\noriginal_request: x-original", "rule a: max_wait: 2s is longer than a proxy waits"},
+		{"100ms", "trusted_proxies: [127.0.0.1/32]", "rule a: max_wait: 100ms is longer than proxies that are configured as in docs/recipes wait, 100ms"},
+		{"2s", "trusted_proxies: [127.0.0.1/32]\noriginal_request: x-original", "rule a: max_wait: 2s is longer than proxies"},
 		{"29s", "trusted_proxies: [127.0.0.1/32]\nupstream: http://127.0.0.1:3000", ""},
-		{"30s", "trusted_proxies: [127.0.0.1/32]\nupstream: http://127.0.0.1:3000", "rule a: max_wait: 30s, and upstream.response_timeout after it, 30s, are longer than a proxy waits"},
+		{"30s", "trusted_proxies: [127.0.0.1/32]\nupstream: http://127.0.0.1:3000", "rule a: max_wait: 30s plus upstream.response_timeout, 30s, is longer than proxies"},
 		{"30s", "upstream: http://127.0.0.1:3000", ""},
 		{"2s", "wait: {total: 300}\nconnections: {max: 299}", "wait.total: 300 is above connections.max, 299: "},
 		{"2s", "connections: {max: 9999}", "wait.total: 10000 is above connections.max, 9999: "},

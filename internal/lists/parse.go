@@ -61,7 +61,7 @@ func Parse(data []byte) ([]netip.Prefix, []Mistake) {
 			continue
 		}
 		if all = append(all, p); len(all) > MaxEntries {
-			return nil, []Mistake{{number, 1, fmt.Sprintf("more than %d entries", MaxEntries), "join neighbours to shorter prefixes"}}
+			return nil, []Mistake{{number, 1, fmt.Sprintf("more than %d entries", MaxEntries), "merge neighbours into shorter prefixes"}}
 		}
 	}
 	if len(wrong) > 0 {

@@ -240,7 +240,7 @@ func (s *Set) parse(f *followed) ([]netip.Prefix, error) {
 		n += len(s.files[i].Prefixes)
 	}
 	if n > MaxEntries {
-		return nil, fmt.Errorf("%s: %d entries with all other lists, more than %d; join neighbours to shorter prefixes", f.Path, n, MaxEntries)
+		return nil, fmt.Errorf("%s: %d entries with all other lists, more than %d; merge neighbours into shorter prefixes", f.Path, n, MaxEntries)
 	}
 	return prefixes, nil
 }

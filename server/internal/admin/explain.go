@@ -36,7 +36,7 @@ func (f *Front) explain(w http.ResponseWriter, r *http.Request) {
 	var err error
 	switch {
 	case about && rule != "":
-		problem(w, http.StatusBadRequest, "rule stands beside path, method, host or header: a request finds its rules itself; send one or the other")
+		problem(w, http.StatusBadRequest, "rule cannot be combined with path, method, host or header, since a request determines its rules itself; send one or the other")
 		return
 	case about:
 		client, addrErr := netip.ParseAddr(key[0])

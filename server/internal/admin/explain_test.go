@@ -57,7 +57,7 @@ func TestExplain(t *testing.T) {
 		{here, "key=::1&host=h", `200 "request ::1GETh/map[] true"`, nil},
 		{here, "", "400 name the client", nil},
 		{here, "key=a" + strings.Repeat("&key=a", maxKeyParts), "400 name the client", nil},
-		{here, "key=::1&rule=r&path=/", "400 rule stands beside path", nil},
+		{here, "key=::1&rule=r&path=/", "400 rule cannot be combined with path", nil},
 		{here, "key=a&path=/", "400 key: of a request it is the address", nil},
 		{here, "key=::1&key=b&path=/", "400 key: of a request it is the address", nil},
 		{here, "key=::1&path=x", "400 path: want one that begins with a slash", nil},
