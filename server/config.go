@@ -243,7 +243,7 @@ func (c Config) withDefaults() (Config, error) {
 		u.withDefaults(new(problems))
 		c.Upstream = &u
 		if c.DecideAPI {
-			p.add("DecideAPI", "is for a decision service", "set it to false: beside an Upstream, POST /v1/decide is on Admin")
+			p.add("DecideAPI", "is for a decision service", "set it to false: with an Upstream, POST /v1/decide is on Admin")
 		}
 	}
 	return c, errors.Join(p...)

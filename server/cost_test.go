@@ -57,7 +57,7 @@ func TestCostOverTheWire(t *testing.T) {
 			s := start(t, costed(policy.BadCostReject))
 			resp := raw(t, s.addr, c.request)[0]
 			text, _ := io.ReadAll(resp.Body)
-			if resp.StatusCode != c.status || c.status == 400 && !strings.Contains(string(text), "The proxy named a cost") {
+			if resp.StatusCode != c.status || c.status == 400 && !strings.Contains(string(text), "The proxy sent a cost") {
 				t.Errorf("%d %s", resp.StatusCode, text)
 			}
 			rules := s.config().Limiter.Rules()

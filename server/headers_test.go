@@ -223,10 +223,10 @@ func TestListenerMistakes(t *testing.T) {
 		want string
 	}{
 		{Listener{Headers: []HeaderSet{RateLimitHeaders, NoHeaders}}, "Headers[1]: none stands beside others: write none alone, or remove it"},
-		{Listener{Headers: []HeaderSet{XRateLimitHeaders, XRateLimitHeaders}}, "Headers[1]: x-ratelimit stands there twice: remove it"},
+		{Listener{Headers: []HeaderSet{XRateLimitHeaders, XRateLimitHeaders}}, "Headers[1]: x-ratelimit is listed twice: remove it"},
 		{Listener{Headers: []HeaderSet{9}}, "Headers[0]: header set 9 is unknown: want ratelimit,"},
 		{Listener{HeadersOn: 2}, "HeadersOn: headers on 2 is unknown: want denials or always"},
-		{Listener{HeadersOn: HeadersAlways, Headers: []HeaderSet{NoHeaders}}, "HeadersOn: always shows nothing"},
+		{Listener{HeadersOn: HeadersAlways, Headers: []HeaderSet{NoHeaders}}, "HeadersOn: always has no effect"},
 		{Listener{Denial: Denial{Body: "busy"}}, "Denial.ContentType: is missing: want a media type"},
 		{Listener{Denial: Denial{ContentType: "text/html", Body: "{{x}}"}}, `Denial.Body: at 1:1: "{{x}}" is not a placeholder`},
 		{Listener{Denial: Denial{ContentType: "text/html", Body: strings.Repeat("x", 1<<20)}}, "Denial.Body: has 1048576 bytes: want at most 16384"},

@@ -121,7 +121,7 @@ func (l *Listener) withDefaults() {
 func (l *Listener) Validate() error {
 	var p problems
 	if l.DenyStatus != 0 && (l.DenyStatus < 400 || l.DenyStatus > 599) {
-		p.add("DenyStatus", fmt.Sprintf("%d of listener %s is no status of a denial", l.DenyStatus, l.Address), "want 400 to 599, 429 for most and 403 for nginx auth_request")
+		p.add("DenyStatus", fmt.Sprintf("%d of listener %s is not the status of a denial", l.DenyStatus, l.Address), "want 400 to 599, 429 for most and 403 for nginx auth_request")
 	}
 	p.require(l.Address != "", "Address", "write host:port, for example 127.0.0.1:8080")
 	l.checkPath(&p)
@@ -144,7 +144,7 @@ func (l *Listener) Validate() error {
 	case l.HeadersOn > HeadersAlways:
 		p.add("HeadersOn", l.HeadersOn.String()+" is unknown", "want denials or always")
 	case l.HeadersOn == HeadersAlways && len(l.Headers) == 1 && l.Headers[0] == NoHeaders:
-		p.add("HeadersOn", "always shows nothing, as headers are none", "name headers, or remove it")
+		p.add("HeadersOn", "always has no effect, as headers is none", "name headers, or remove it")
 	}
 	_, err := l.page()
 	p.of("Denial.", err)
@@ -160,11 +160,11 @@ func (l *Listener) checkPath(p *problems) {
 	switch {
 	case l.Mode == 0:
 	case !unix:
-		p.add("Mode", fmt.Sprintf("%04o is of a Unix socket, and %s is none", l.Mode, l.Address), "remove it")
+		p.add("Mode", fmt.Sprintf("%04o is for a Unix socket, and %s is not one", l.Mode, l.Address), "remove it")
 	case l.Mode&^fs.ModePerm != 0:
 		p.add("Mode", fmt.Sprintf("%04o has more than permission bits", l.Mode), "want for example 0660")
 	case l.Mode&0o222 == 0:
-		p.add("Mode", fmt.Sprintf("%04o lets nobody write, and so nobody connect", l.Mode), "want for example 0660")
+		p.add("Mode", fmt.Sprintf("%04o lets nobody write, so nobody can connect", l.Mode), "want for example 0660")
 	}
 }
 

@@ -241,7 +241,7 @@ func TestNewNamesEveryMistake(t *testing.T) {
 Engine: is missing: make one with policy.New
 Identity: is missing: make one with policy.NewIdentity
 Listeners: is missing: name at least one address, for example 127.0.0.1:8080`: {},
-		`Listeners[0].DenyStatus: 200 of listener x:1 is no status of a denial: want 400 to 599, 429 for most and 403 for nginx auth_request
+		`Listeners[0].DenyStatus: 200 of listener x:1 is not the status of a denial: want 400 to 599, 429 for most and 403 for nginx auth_request
 Listeners[1].Address: is missing: write host:port, for example 127.0.0.1:8080
 DenialLogs: 101 is too large: want at most 100
 Connections.Max: -1 is too small: want 0 for the default of 16384, or at least 1

@@ -148,7 +148,7 @@ func (p *problems) server(field, text string) (s upstream.Server) {
 	case err != nil:
 		p.add(field, "cannot be read as a URL (not shown, it may hold a password)", urlFix)
 	case u.User != nil:
-		p.add(field, "has a user or a password in it", "remove it: fastlimit does not log in, it passes on what clients send")
+		p.add(field, "contains a user or a password", "remove it: fastlimit does not log in, it forwards what clients send")
 	case u.Path != "" || u.RawPath != "":
 		p.add(field, fmt.Sprintf("has the path %q", u.Path), "remove it: requests keep the path that clients send")
 	case u.RawQuery != "" || u.ForceQuery:

@@ -17,7 +17,7 @@ func TestUpstreamErrors(t *testing.T) {
 	t.Parallel()
 	for want, u := range map[string]Upstream{
 		"Upstream.URLs is missing":                              {},
-		"Upstream.URLs[1] has a user or a password":             {URLs: []string{"http://a", "http://u:s3cret@b"}},
+		"Upstream.URLs[1] contains a user or a password":        {URLs: []string{"http://a", "http://u:s3cret@b"}},
 		`Upstream.URLs[1] "http://a:80" is the same server`:     {URLs: []string{"http://a", "http://a:80"}},
 		"Upstream.ConnectTimeout -1s is negative":               {URLs: []string{"http://a"}, ConnectTimeout: -time.Second},
 		"Upstream.ResponseTimeout -1s is negative":              {URLs: []string{"http://a"}, ResponseTimeout: -time.Second},

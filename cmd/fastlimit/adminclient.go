@@ -61,7 +61,7 @@ func readToken(path string) (string, error) {
 	b, err := io.ReadAll(io.LimitReader(f, maxTokenBytes+1))
 	token := strings.TrimRight(string(b), "\r\n")
 	if err == nil && (token == "" || len(b) > maxTokenBytes || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' })) {
-		err = fmt.Errorf("%s holds no token: want one line of printable characters without spaces", path)
+		err = fmt.Errorf("%s does not contain a token: want one line of printable characters without spaces", path)
 	}
 	if err != nil {
 		return "", fmt.Errorf("--token-file: %w", err)

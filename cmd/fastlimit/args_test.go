@@ -87,7 +87,7 @@ func TestConfigurationOnStdin(t *testing.T) {
 		t.Errorf("exit %d, %q", code, stderr)
 	}
 	code, _, stderr = command(t, strings.NewReader(text), "replay", "-c", "-", "-")
-	if code != cli.ExitUsage || !strings.Contains(stderr, "-c - and the log - are both stdin") {
+	if code != cli.ExitUsage || !strings.Contains(stderr, "-c - and the log - both read stdin") {
 		t.Errorf("exit %d, %q", code, stderr)
 	}
 }

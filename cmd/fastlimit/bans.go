@@ -24,8 +24,8 @@ import (
 type bansCmd struct {
 	adminFlags
 
-	Limit int    `default:"1000" help:"Most bans to show, up to 10000: those of operators first, each kind with the longest left first."`
-	Rule  string `arg:"" optional:"" help:"Name of a rule, to show its bans alone. Default: all bans."`
+	Limit int    `default:"1000" help:"The most bans to show, up to 10000. Bans by operators come first, and in each kind those that last longest."`
+	Rule  string `arg:"" optional:"" help:"Name of a rule, to show only its bans. Default: all bans."`
 }
 
 // Run implements the command.
@@ -81,11 +81,11 @@ func banEnds(b *bans.Shown) time.Duration {
 type banCmd struct {
 	adminFlags
 
-	For    time.Duration `default:"1h" help:"How long it holds, 1s to 8784h. Default: 1h."`
-	Reason string        `placeholder:"TEXT" help:"Why, for those who see it in fastlimit bans; at most 200 bytes."`
-	Force  bool          `help:"Ban an address of the node, of its gateway or of a proxy too, through which others come."`
-	File   string        `placeholder:"FILE" help:"File with addresses and prefixes to ban, one a line; # begins a comment, - is standard input."`
-	Prefix []string      `arg:"" optional:"" help:"Addresses or prefixes, such as 192.0.2.7, 192.0.2.0/24 or 2001:db8::/48. At least a /8, of IPv6 a /16."`
+	For    time.Duration `default:"1h" help:"How long it lasts, 1s to 8784h. Default: 1h."`
+	Reason string        `placeholder:"TEXT" help:"The reason, which fastlimit bans shows; at most 200 bytes."`
+	Force  bool          `help:"Also ban an address of this node, its gateway or a proxy, which other clients may come through."`
+	File   string        `placeholder:"FILE" help:"File with addresses and prefixes to ban, one per line; # begins a comment, - is standard input."`
+	Prefix []string      `arg:"" optional:"" help:"Addresses or prefixes, such as 192.0.2.7, 192.0.2.0/24 or 2001:db8::/48. No larger than a /8, or a /16 of IPv6."`
 }
 
 // Run implements the command. It bans nothing if one of the prefixes is none; if the node refuses
@@ -196,7 +196,7 @@ func stillAllowed(d *bans.Done) string {
 	for _, p := range d.Allowed {
 		shown = append(shown, p.String())
 	}
-	text := "; on the allow list and not banned: " + strings.Join(shown, ", ")
+	text := "; not banned, as they are on the allow list: " + strings.Join(shown, ", ")
 	if more := d.AllowedEntries - len(shown); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
@@ -206,8 +206,8 @@ func stillAllowed(d *bans.Done) string {
 type unbanCmd struct {
 	adminFlags
 
-	Rule string   `placeholder:"NAME" help:"End the ban of this rule alone. Default: of an operator and of all rules."`
-	Key  []string `arg:"" help:"What is banned, as fastlimit bans shows it."`
+	Rule string   `placeholder:"NAME" help:"End only the ban by this rule. Default: bans by an operator and by all rules."`
+	Key  []string `arg:"" help:"The client or prefix that is banned, as fastlimit bans shows it."`
 }
 
 // Run implements the command.
@@ -230,7 +230,7 @@ func (c *unbanCmd) Run(ctx context.Context, sys *system) error {
 	}
 	var ended bans.Ended
 	if json.Unmarshal(answer, &ended) != nil || len(ended.Unbanned) == 0 {
-		return client.stranger("what it has unbanned")
+		return client.stranger("the ended bans")
 	}
 	var out bytes.Buffer
 	for _, e := range ended.Unbanned {

@@ -28,7 +28,7 @@ func TestBanAndUnban(t *testing.T) {
 		}
 	}
 	run("0 KEY  BY  RULE  ENDS IN  TIMES  KERNEL  REASON\n", "bans")
-	run("0 127.0.3.0/24: banned, ends in 1h0m0s; on the allow list and not banned: 127.0.3.7/32\n", "ban", "127.0.3.0/24")
+	run("0 127.0.3.0/24: banned, ends in 1h0m0s; not banned, as they are on the allow list: 127.0.3.7/32\n", "ban", "127.0.3.0/24")
 	run("0 127.0.4.1: banned, ends in 30m0s\n", "ban", "127.0.4.1", "--for", "30m")
 	run(`0 {"key":"2001:db8::/48","rule":"","by":"operator","seconds_left":7200,"times":1,"kernel":false,"key_parts":["2001:db8::/48"]}`+"\n", "ban", "2001:db8::/48", "--for", "2h", "-o", "json")
 	for addr, want := range map[string]string{"127.0.3.1": "403 3", "127.0.4.1": "403 1", "127.0.3.7": "200 ", "127.0.5.1": "200 "} {
@@ -53,7 +53,7 @@ $`); code != 0 || !want.MatchString(stdout) {
 	if n := p.metric(t, "fastlimit_operator_bans"); n != 3 {
 		t.Errorf("%v are counted", n)
 	}
-	run("1 fastlimit unban: ADMIN: 127.0.3.1 is not banned by itself, but within 127.0.3.0/24, which is: unban that\n", "unban", "127.0.3.1")
+	run("1 fastlimit unban: ADMIN: 127.0.3.1 is not banned; 127.0.3.0/24, which contains it, is: unban that\n", "unban", "127.0.3.1")
 	run("0 127.0.3.0/24: unbanned, was banned by an operator\n", "unban", "127.0.3.0/24")
 	run(`0 {"unbanned":[{"key":"127.0.4.1","rule":"","by":"operator"}]}`+"\n", "unban", "127.0.4.1", "-o", "json")
 	for _, addr := range []string{"127.0.3.1", "127.0.4.1"} {
@@ -167,7 +167,7 @@ func TestBanMany(t *testing.T) {
 	run("", "^2 fastlimit: 0 addresses and prefixes to ban: want 1 to 10000", "ban")
 	run("", "^1 fastlimit ban: open "+regexp.QuoteMeta(bad)+"x: no such file", "ban", "--file", bad+"x")
 	for prefix, why := range map[string]string{"127.0.0.1": "has an address of this machine", "192.0.2.8/29": "has the address of a trusted proxy"} {
-		run("", "^1 198.51.100.6: banned.*\nfastlimit ban: ADMIN: "+prefix+" "+why+`: if that is meant, send "force":true \(fastlimit ban --force\)`+"\n$", "ban", prefix, "198.51.100.6")
+		run("", "^1 198.51.100.6: banned.*\nfastlimit ban: ADMIN: "+prefix+" "+why+`: to do it anyway, send "force":true \(fastlimit ban --force\)`+"\n$", "ban", prefix, "198.51.100.6")
 	}
 	run("", "^0 192.0.2.8/29: banned", "ban", "192.0.2.8/29", "--force")
 	run("", `(?m)^198\.51\.100\.1 .* scraper; see #12$`, "bans")
@@ -197,7 +197,7 @@ func TestForgottenProxy(t *testing.T) {
 		}
 		resp.Body.Close()
 	}
-	const warning = "WARNING: others come through 127.0.6.1: all of them count as one client until trusted_proxies names it\n"
+	const warning = "WARNING: other clients come through 127.0.6.1: all of them count as one client until trusted_proxies names it\n"
 	top := func() string {
 		_, text, stderr := command(t, nil, "top", "--once", "--admin", p.admin)
 		return text + stderr

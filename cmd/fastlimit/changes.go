@@ -21,7 +21,7 @@ import (
 type changesCmd struct {
 	adminFlags
 
-	N int `short:"n" default:"20" help:"Most changes to show, up to 1000."`
+	N int `short:"n" default:"20" help:"The most changes to show, up to 1000."`
 }
 
 // Run implements the command.

@@ -225,8 +225,8 @@ func TestClusterStart(t *testing.T) {
 	log := p.log.String()
 	p.mu.Unlock()
 	for _, want := range []string{
-		"without redis each node keeps the limits by itself", `cluster.promise="no redis: each node enforces the limits on its own"`,
-		"from all nodes together 93 at once, then 60/s", "cluster.node=n0",
+		"without redis or postgres each node enforces the limits separately", `cluster.promise="no redis: each node enforces the limits on its own"`,
+		"all nodes together 93 at once, then 60/s", "cluster.node=n0",
 	} {
 		if !strings.Contains(log, want) {
 			t.Errorf("the log lacks %q:\n%s", want, log)

@@ -140,7 +140,7 @@ func TestReplay(t *testing.T) {
 		t.Errorf("exit %d, stderr %q: want nothing in a pipe", code, stderr)
 	}
 	// Whoever names no limit learns which one is assumed.
-	const assumed = "no --config and no --rate: judging by the default, 100/s with burst 7 for each address\n"
+	const assumed = "without --config and --rate, the default applies: 100/s with burst 7 per client address\n"
 	if code, _, stderr := command(t, nil, "replay", "--burst", "7", plain); code != 0 || stderr != assumed {
 		t.Errorf("exit %d, stderr %q, want %q", code, stderr, assumed)
 	}
@@ -187,9 +187,9 @@ func TestReplayFails(t *testing.T) {
 		{[]string{}, cli.ExitUsage, "<log> ..."},
 		{[]string{junk}, cli.ExitFailure, junk + ": no line can be read; line 1: does not start with a client address: \"hello\"; accepted are the common and the combined log format"},
 		{[]string{"-"}, 0, "warning: <stdin> is empty"},
-		{[]string{log, log}, cli.ExitFailure, log + ": is named twice"},
+		{[]string{log, log}, cli.ExitFailure, log + ": is given twice"},
 		{[]string{log, "-"}, cli.ExitUsage, "cat LOG… | fastlimit replay -"},
-		{[]string{"--fields", "tim=x", log}, cli.ExitUsage, `--fields: "tim" is no field; want time, client`},
+		{[]string{"--fields", "tim=x", log}, cli.ExitUsage, `--fields: "tim" is not a field; want time, client`},
 		{[]string{writeFile(t, "log.zst", "\x28\xb5\x2f\xfd")}, cli.ExitFailure, "zstdcat LOG | fastlimit replay -"},
 		{[]string{"--top", "-1", "-"}, cli.ExitUsage, "--top"},
 		{[]string{"-o", "xml", "-"}, cli.ExitUsage, "text"},

@@ -21,12 +21,12 @@ import (
 type explainCmd struct {
 	adminFlags
 
-	URL    string   `placeholder:"URL" help:"About a request for this URL, such as https://example.com/login: the rules that apply to it, and no others. KEY is the address of the client then."`
-	Path   string   `help:"About a request for this path."`
-	Host   string   `help:"About a request for this host."`
-	Method string   `help:"About a request with this method. Default: GET."`
-	Header []string `placeholder:"NAME:VALUE" sep:"none" help:"About a request with this header. Repeat it for others."`
-	Words  []string `arg:"" name:"key" help:"The client's key, as fastlimit top shows it; the name of a rule may stand before it, to ask about that rule alone."`
+	URL    string   `placeholder:"URL" help:"Explain a request for this URL, such as https://example.com/login, by only the rules that apply to it. KEY is then the client's address."`
+	Path   string   `help:"Explain a request for this path."`
+	Host   string   `help:"Explain a request for this host."`
+	Method string   `help:"Explain a request with this method. Default: GET."`
+	Header []string `placeholder:"NAME:VALUE" sep:"none" help:"Explain a request with this header. Repeat it for more headers."`
+	Words  []string `arg:"" name:"key" help:"The client's key, as fastlimit top shows it; put the name of a rule before it to ask only about that rule."`
 }
 
 // Run implements the command.
@@ -66,7 +66,7 @@ func (c *explainCmd) Run(ctx context.Context, sys *system) error {
 		err = json.Unmarshal(answer, &d)
 	}
 	if err != nil || d.Text == "" {
-		return client.stranger("what it makes of a client")
+		return client.stranger("an explanation")
 	}
 	var out bytes.Buffer
 	writeExplained(&out, &d)

@@ -43,7 +43,7 @@ rules:
 	run(over+head+line, "explain", "127.0.3.7")
 	run(over+head+line, "explain", "per-ip", "127.0.3.7")
 	run(over+`(?s).*login   enforce  127\.0\.3\.7 /login  3/h, burst 3 .*admitted.*`, "explain", "127.0.3.7", "--url", "http://example.com/login?next=/", "--method", "POST")
-	run(`0 #[0-9a-f]{16} has not been seen lately by rule api .*(?s).*`, "explain", "api", "secret")
+	run(`0 #[0-9a-f]{16} has not been seen by rule api .* lately: .*(?s).*`, "explain", "api", "secret")
 	run(`0 127\.0\.9\.1 is on the deny list: all its requests are refused\.\n(?s).*`, "explain", "127.0.9.1")
 	run(`0 \{"key":"127\.0\.3\.7","allowed":false,"list":"","rules":\[\{"rule":"per-ip","mode":"enforce","key":"127\.0\.3\.7","key_parts":\["127\.0\.3\.7"\],.*"stage":"table","level":[\d.]+,"remaining":0,"retry_after":SOON,"waits":0,"suspicion":null,"store_decides":false,"banned_for":0,"banned_by":"","override":null,"live_for":0,"nodes":\["[^"]+"\],.*\}\n`, "explain", "127.0.3.7", "-o", "json")
 	run(`0 per-ip 127\.0\.3\.7: its bucket is empty\n`, "reset", "per-ip", "127.0.3.7")

@@ -19,7 +19,7 @@ const maxKeyValue = 8 << 10
 type keyCmd struct {
 	adminFlags
 
-	Value string `arg:"" help:"The value of a header or a cookie; - reads it from standard input, where no list of processes shows it."`
+	Value string `arg:"" help:"The value of a header or a cookie; - reads it from standard input, so that it does not appear in process lists."`
 }
 
 // Run implements the command.

@@ -118,7 +118,7 @@ func followsOnThreeNodes(t *testing.T, settings string, kill, restart func()) {
 	if kill != nil {
 		kill()
 		for _, p := range nodes {
-			p.waitLog("live overrides: the store cannot be asked")
+			p.waitLog("live overrides: the store does not answer")
 		}
 		if code, out, stderr := command(t, nil, "override", "list", "nope", "--admin", nodes[0].admin); code != 1 || out != "" || !strings.Contains(stderr, `no rule "nope"; this node has r`) {
 			t.Errorf("a list of no rule: exit %d, %q, %q", code, out, stderr)

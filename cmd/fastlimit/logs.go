@@ -88,7 +88,7 @@ func (c *logFlags) open(sys *system) (logs []io.ReadCloser, size int64, err erro
 		case st.IsDir():
 			return logs, 0, fmt.Errorf("%s: is a directory; name the logs in it", name)
 		case slices.ContainsFunc(seen, func(other os.FileInfo) bool { return os.SameFile(st, other) }):
-			return logs, 0, fmt.Errorf("%s: is named twice, so its requests would count twice; remove one of the two", name)
+			return logs, 0, fmt.Errorf("%s: is given twice, so its requests would count twice; remove one of the two", name)
 		case !st.Mode().IsRegular():
 			size = -1
 		case size >= 0:

@@ -54,18 +54,18 @@ type commands struct {
 	Suggest  suggestCmd  `cmd:"" help:"Suggest limits for the clients in access logs, as rules to paste, with what each would deny."`
 	Top      topCmd      `cmd:"" help:"Show the top clients across all nodes."`
 	Explain  explainCmd  `cmd:"" help:"Show what the next request of a client would get, and why, as in: fastlimit explain 192.0.2.7 --url https://example.com/login."`
-	Reset    resetCmd    `cmd:"" help:"Empty the bucket of a client, who may use its whole burst again, as in: fastlimit reset per-ip 192.0.2.7."`
-	Changes  changesCmd  `cmd:"" help:"Show who has changed what on a running node, the latest first."`
+	Reset    resetCmd    `cmd:"" help:"Empty a client's bucket, so that it may use its whole burst again, as in: fastlimit reset per-ip 192.0.2.7."`
+	Changes  changesCmd  `cmd:"" help:"Show who changed what on a running node, the latest first."`
 	Rule     ruleCmd     `cmd:"" help:"Change a rule of a running node for a while, as in: fastlimit rule per-ip mode=shadow rate=50/s --for 30m. Without settings: show the rules."`
-	Override overrideCmd `cmd:"" help:"Give clients another limit on running nodes, for a while."`
+	Override overrideCmd `cmd:"" help:"Give clients a different limit for a while."`
 	Bans     bansCmd     `cmd:"" help:"Show who is banned on a running node, and for how much longer."`
 	Ban      banCmd      `cmd:"" help:"Ban addresses or prefixes on a running node, as in: fastlimit ban 192.0.2.0/24 --for 1h --reason scraper."`
-	Unban    unbanCmd    `cmd:"" help:"End a ban, of an operator or of rules, as in: fastlimit unban 192.0.2.0/24."`
-	Key      keyCmd      `cmd:"" help:"Show the hash that stands for the value of a header or cookie in top, bans and logs, as in: fastlimit key - <key.txt."`
-	Reload   reloadCmd   `cmd:"" help:"Have a running node read its configuration again."`
-	Migrate  migrateCmd  `cmd:"" help:"Print rules for the limit_req and limit_conn lines of a configuration of nginx, and name those that it cannot translate."`
+	Unban    unbanCmd    `cmd:"" help:"End bans of a client or prefix, by operators or rules, as in: fastlimit unban 192.0.2.0/24."`
+	Key      keyCmd      `cmd:"" help:"Show the hash that top, bans and logs show for the value of a header or cookie, as in: fastlimit key - <key.txt."`
+	Reload   reloadCmd   `cmd:"" help:"Make a running node read its configuration again."`
+	Migrate  migrateCmd  `cmd:"" help:"Print rules for the limit_req and limit_conn lines of an nginx configuration, and list those that it cannot translate."`
 	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of the configuration file, for editors."`
-	Store    storeCmd    `cmd:"" help:"Make the schema that postgres needs."`
+	Store    storeCmd    `cmd:"" help:"Create the schema that postgres needs."`
 	Version  versionCmd  `cmd:"" help:"Show version, commit and Go version."`
 	Help     cli.Help    `cmd:"" help:"Show this help, or the help for a command, as in: fastlimit help replay."`
 
@@ -77,7 +77,7 @@ func run(ctx context.Context, args []string, sys *system) (code int) {
 	// bench was a command until it became a program of its own: whoever has it in a
 	// script is told what to run instead of "unexpected argument".
 	if len(args) > 0 && args[0] == "bench" {
-		fmt.Fprintf(sys.stderr, "fastlimit: bench is a program of its own: in a clone of https://%s, %s\n",
+		fmt.Fprintf(sys.stderr, "fastlimit: bench is a separate program: in a clone of https://%s, %s\n",
 			repository, strings.Join(append([]string{"go run ./bench"}, args[1:]...), " "))
 		return cli.ExitUsage
 	}

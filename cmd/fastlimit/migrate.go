@@ -16,9 +16,9 @@ import (
 // migrateCmd writes a configuration file to stdout. What it could not translate is in
 // the file's comments; stderr only counts it, so that nobody overlooks it in a pipe.
 type migrateCmd struct {
-	Prefix string `placeholder:"DIR" help:"Folder that relative includes are in. Default: that of the file; of stdin none are read."`
+	Prefix string `placeholder:"DIR" help:"Folder for relative includes. Default: that of the file; with stdin, includes are not read."`
 
-	Conf string `arg:"" help:"Main configuration file of nginx, or - for stdin; what it includes is read too."`
+	Conf string `arg:"" help:"Main configuration file of nginx, or - for stdin; included files are read too."`
 }
 
 // unread says what to do about a file that cannot be read.
@@ -30,7 +30,7 @@ func unread(name string, err error) error {
 	case errors.Is(err, syscall.EISDIR):
 		fix = "name the file in it, usually nginx.conf"
 	case errors.Is(err, fs.ErrPermission):
-		fix = "run this as a user who may read it"
+		fix = "run this as a user that may read it"
 	}
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pe.Err // the path stands before it already
@@ -60,7 +60,7 @@ func (c *migrateCmd) Run(sys *system) error {
 	case err != nil:
 		return unread(name, err)
 	case len(text) > maxConf:
-		return fmt.Errorf("%s: is larger than 64 MiB; is this a configuration of nginx?", name)
+		return fmt.Errorf("%s: is larger than 64 MiB; is this an nginx configuration?", name)
 	}
 	files := nginxconf.Disk(c.Prefix)
 	if c.Prefix == "" {
@@ -84,13 +84,13 @@ func (c *migrateCmd) Run(sys *system) error {
 		for _, n := range r.Notes {
 			fmt.Fprintf(sys.stderr, "%s: %s\n", n.Place, n.Text)
 		}
-		return errors.New(name + ": has no limit_req that can be translated")
+		return errors.New(name + ": contains no limit_req that can be translated")
 	}
 	if err := r.WriteYAML(sys.stdout); err != nil {
 		return err
 	}
 	if lost > 0 {
-		fmt.Fprintf(sys.stderr, "%d lines were not translated: the comments at the top name them\n", lost)
+		fmt.Fprintf(sys.stderr, "%d lines were not translated: the comments at the top list them\n", lost)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func TestMigrate(t *testing.T) {
 		{[]string{"--prefix", dir, "-"}, "include zones.conf; limit_req zone=a;", "burst: 1\n", "", 0},
 		{[]string{"-"}, "include zones.conf; limit_req zone=a;", "", "files are not read here", cli.ExitFailure},
 		{[]string{"-"}, "limit_req zone=a;", "", "<stdin>:1: limit_req zone=a: there is no limit_req_zone of that name\n", cli.ExitFailure},
-		{[]string{"-"}, "", "", "<stdin>: has no limit_req that can be translated", cli.ExitFailure},
+		{[]string{"-"}, "", "", "<stdin>: contains no limit_req that can be translated", cli.ExitFailure},
 		{[]string{"-"}, "a;\n}", "", "<stdin>:2: a closing brace without an opening one", cli.ExitFailure},
 		{[]string{filepath.Join(dir, "none")}, "", "", "none: no such file; check the path\n", cli.ExitFailure},
 		{[]string{dir}, "", "", ": is a directory; name the file in it, usually nginx.conf\n", cli.ExitFailure},

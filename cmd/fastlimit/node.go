@@ -181,7 +181,7 @@ func (n *node) startAttrs() []any {
 		rp := &n.plan.Rules[i]
 		text := fmt.Sprintf("%s %v; a client gets at most %s", config.Limit(&rp.Config), rp.Config.Mode, config.AtMost(rp))
 		if n.cluster != nil {
-			text += "; from all nodes together " + n.cfg.Cluster.Bound(rp)
+			text += "; all nodes together " + n.cfg.Cluster.Bound(rp)
 		}
 		rules = append(rules, slog.String(rp.Config.Name, text))
 	}

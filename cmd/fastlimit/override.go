@@ -23,15 +23,15 @@ import (
 
 // overrideCmd changes limits of single clients on running nodes.
 type overrideCmd struct {
-	Set    overrideSetCmd    `cmd:"" help:"Give a client another limit for a while, as in: fastlimit override set per-ip 192.0.2.7 rate=1000/s burst=2000 --for 2h."`
-	List   overrideListCmd   `cmd:"" help:"Show the overrides in force, those of the file included."`
-	Delete overrideDeleteCmd `cmd:"" help:"End an override that was set."`
+	Set    overrideSetCmd    `cmd:"" help:"Give a client a different limit for a while, as in: fastlimit override set per-ip 192.0.2.7 rate=1000/s burst=2000 --for 2h."`
+	List   overrideListCmd   `cmd:"" help:"Show the overrides in force, including those in the file."`
+	Delete overrideDeleteCmd `cmd:"" help:"End an override that was set with override set."`
 }
 
 // adminFlags are those of commands that change something on a running node.
 type adminFlags struct {
-	Admin     string `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Admin address of a running node. Bans are of that node; overrides are of all nodes with its store. Default: 127.0.0.1:8081."`
-	TokenFile string `placeholder:"FILE" help:"File with the token of admin, which changes need unless admin is on loopback."`
+	Admin     string `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Admin address of a running node. Bans apply to this node only; overrides apply to every node that shares its store. Default: 127.0.0.1:8081."`
+	TokenFile string `placeholder:"FILE" help:"File with a token for admin; changes need one unless admin is on loopback."`
 	Output    string `short:"o" enum:"text,json" default:"text" help:"Output format: text or json."`
 }
 
@@ -47,9 +47,9 @@ func (f *adminFlags) client(command string) (*adminClient, error) {
 type overrideSetCmd struct {
 	adminFlags
 
-	For   time.Duration `default:"1h" help:"How long it holds, at most 8784h. Default: 1h."`
+	For   time.Duration `default:"1h" help:"How long it lasts, at most 8784h. Default: 1h."`
 	Rule  string        `arg:"" help:"Name of the rule."`
-	Words []string      `arg:"" name:"key" help:"The client's key, as fastlimit top shows it; then rate=N/s, burst=N or both, or unlimited. What follows -- is part of the key, whatever it looks like."`
+	Words []string      `arg:"" name:"key" help:"The client's key, as fastlimit top shows it; then rate=N/s, burst=N or both, or unlimited. Everything after -- is part of the key."`
 }
 
 // Run implements the command.
@@ -185,7 +185,7 @@ func writeOverrides(out io.Writer, list *overrides.List) {
 	}
 	w.Flush()
 	if files >= overrides.MaxShown {
-		fmt.Fprintf(out, "and more of the file, which has %d\n", list.File)
+		fmt.Fprintf(out, "and more from the file, which has %d\n", list.File)
 	}
 }
 

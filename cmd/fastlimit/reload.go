@@ -49,7 +49,7 @@ func (n *node) reload(_ context.Context, cause string) error {
 // read reads the configuration and has it hold, with what is live of its rules.
 func (n *node) read() error {
 	if n.load == nil {
-		return errors.New("there is no configuration file: everything is set by flags")
+		return errors.New("there is no configuration file: all settings come from flags")
 	}
 	cfg, err := n.load()
 	if err != nil {
@@ -154,7 +154,7 @@ func (n *node) renew(cfg *config.Config) {
 	}
 	if n.store != nil {
 		if err := n.store.renew(cfg); err != nil { // its files were good when the configuration was read
-			n.log.Error("reload: the store goes on with the login that it has", slog.Any("error", err))
+			n.log.Error("reload: the store keeps its current login", slog.Any("error", err))
 		}
 	}
 	n.server.RereadCertificates()

@@ -19,7 +19,7 @@ type replayCmd struct {
 	limitFlags
 
 	Output string `short:"o" enum:"text,json" default:"text" help:"Report format: text or json."`
-	Top    int    `default:"20" help:"Number of clients to show, those denied most first. JSON lists all of them."`
+	Top    int    `default:"20" help:"Number of clients to show, the most denied first. JSON lists all of them."`
 
 	logFlags
 }
@@ -32,7 +32,7 @@ const interruptGrace = 200 * time.Millisecond
 func (c *replayCmd) Run(ctx context.Context, sys *system) error {
 	// Stdin can be read once only.
 	if slices.Contains(c.Log, "-") && c.Config == "-" {
-		return cli.Usage(errors.New("-c - and the log - are both stdin; name a file for one of them"))
+		return cli.Usage(errors.New("-c - and the log - both read stdin; name a file for one of them"))
 	}
 	if err := c.checkStdin("replay"); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (c *replayCmd) Run(ctx context.Context, sys *system) error {
 	}
 	if c.Config == "" && c.Rate == "" {
 		limit := cfg.Policy.Rules[0].Limit
-		fmt.Fprintf(sys.stderr, "no --config and no --rate: judging by the default, %v with burst %d for each address\n", limit.Rate, limit.Burst)
+		fmt.Fprintf(sys.stderr, "without --config and --rate, the default applies: %v with burst %d per client address\n", limit.Rate, limit.Burst)
 	}
 	// The report is written outside of Signalled: once it is complete, an interrupt
 	// must not cut it in half without an error.

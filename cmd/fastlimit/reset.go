@@ -38,7 +38,7 @@ func (c *resetCmd) Run(ctx context.Context, sys *system) error {
 		Hint      string
 	}
 	if json.Unmarshal(answer, &done) != nil || done.Key == "" {
-		return client.stranger("what it has reset")
+		return client.stranger("the emptied bucket")
 	}
 	if done.Hint != "" {
 		done.Hint = "; " + done.Hint

@@ -21,9 +21,9 @@ import (
 type ruleCmd struct {
 	adminFlags
 
-	For      time.Duration `help:"How long it holds, 1s to 8784h. Default: 1h."`
-	AllNodes bool          `help:"Change it on all nodes of the cluster that accept_rules."`
-	Undo     bool          `help:"Take back what was changed: the rule is as the file says again."`
+	For      time.Duration `help:"How long it lasts, 1s to 8784h. Default: 1h."`
+	AllNodes bool          `help:"Change the rule on all nodes of the cluster that have accept_rules."`
+	Undo     bool          `help:"Undo the change: the rule is as in the file again."`
 	Rule     string        `arg:"" optional:"" help:"Name of the rule. Default: show all."`
 	Words    []string      `arg:"" optional:"" name:"setting" help:"What to change: mode=shadow, mode=enforce, rate=N/s, burst=N."`
 }
@@ -86,7 +86,7 @@ func (c *ruleCmd) change() ([]byte, error) {
 		name, text, _ := strings.Cut(w, "=")
 		switch {
 		case body[name] != nil:
-			return nil, cli.Usagef("%s: %s is there twice", w, name)
+			return nil, cli.Usagef("%s: %s is given twice", w, name)
 		case text != "" && (name == "mode" || name == "rate"):
 			body[name] = text
 		case text != "" && name == "burst":
@@ -152,7 +152,7 @@ func (c *ruleCmd) others(r *liverules.Shown, to io.Writer) error {
 		}
 	}
 	if behind > 0 {
-		return fmt.Errorf("fastlimit rule: %d of %d other nodes have not followed; one that was away does when it is back", behind, len(r.Nodes))
+		return fmt.Errorf("fastlimit rule: %d of %d other nodes have not applied the change; a node that was away does when it is back", behind, len(r.Nodes))
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ func (c *ruleCmd) others(r *liverules.Shown, to io.Writer) error {
 func ruleText(r *liverules.Shown) string {
 	now := fmt.Sprintf("%s, %s", printable(r.Mode), limitText(&r.Limit))
 	if r.SecondsLeft == nil {
-		return now + ", as the file says"
+		return now + ", as in the file"
 	}
 	return fmt.Sprintf("%s for %v, then %s, %s again", now, leftOf(r), printable(r.File.Mode), limitText(&r.File))
 }

@@ -47,7 +47,7 @@ func TestRuleOnAllNodes(t *testing.T) {
 	nodes[2].wait()
 	testkit.Eventually(t, "n2 is gone", func() bool { return len(nodes[1].info(t).Cluster.Peers) == 1 })
 	got := run(nodes[1], "rule", "r", "mode=shadow", "--for", "20m", "--all-nodes")
-	if want := `^1 r: shadow, 50/s burst 50 for 20m0s, then enforce, 100/s burst 100 again\nnode n0: the same\nnode n2: it is away\nfastlimit rule: 1 of 2 other nodes have not followed; one that was away does when it is back\n$`; !regexp.MustCompile(want).MatchString(got) {
+	if want := `^1 r: shadow, 50/s burst 50 for 20m0s, then enforce, 100/s burst 100 again\nnode n0: the same\nnode n2: it is away\nfastlimit rule: 1 of 2 other nodes have not applied the change; a node that was away does when it is back\n$`; !regexp.MustCompile(want).MatchString(got) {
 		t.Error(got)
 	}
 	back := at(2, seeds[2])
@@ -67,7 +67,7 @@ func TestRuleOnAllNodes(t *testing.T) {
 		}
 	}
 	alone := serve(t)
-	if got := run(alone, "rule", "per-ip", "mode=shadow", "--all-nodes"); !strings.HasSuffix(got, "this node is in no cluster: leave out --all-nodes\n") || got[0] != '1' {
+	if got := run(alone, "rule", "per-ip", "mode=shadow", "--all-nodes"); !strings.HasSuffix(got, "this node is not in a cluster: leave out --all-nodes\n") || got[0] != '1' {
 		t.Error(got)
 	}
 	if got := run(alone, "rule", "--all-nodes"); !strings.HasPrefix(got, "2 fastlimit: --all-nodes: nothing to change; ") {

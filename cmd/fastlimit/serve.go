@@ -18,10 +18,10 @@ type serveCmd struct {
 
 	Listen     string         `placeholder:"ADDR" help:"Address to accept traffic on, host:port or unix:/path. Port 0 picks a free port."`
 	Admin      string         `placeholder:"ADDR" help:"Address for health, metrics and profiles, host:port or unix:/path. Clients must not reach it."`
-	Upstream   string         `placeholder:"URL" help:"Server that gets the admitted requests, http://host:port, https://host:port or unix:/path: makes it a reverse proxy."`
+	Upstream   string         `placeholder:"URL" help:"Server that gets the admitted requests, http://host:port, https://host:port or unix:/path. Makes fastlimit a reverse proxy."`
 	Redis      string         `placeholder:"URL" help:"URL of a Redis that all nodes share for exact checks, for example redis://127.0.0.1:6379/0. Without it each node enforces the limits on its own."`
 	LogFormat  string         `enum:"text,json" default:"text" help:"Log format on stderr: text or json."`
-	DrainDelay *time.Duration `placeholder:"5s" help:"Time from SIGTERM, when /readyz starts to return 503, until the listeners close: what a load balancer needs to notice. Default: drain.delay in the file, or 1s."`
+	DrainDelay *time.Duration `placeholder:"5s" help:"Time from SIGTERM, when /readyz starts to return 503, until the listeners close. Set it to the time that your load balancer needs to notice. Default: drain.delay in the file, or 1s."`
 }
 
 // Run implements the command.
@@ -52,7 +52,7 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 		OnHangup: func() {
 			n.reread()
 			if n.load == nil {
-				n.log.Info("SIGHUP: there is no configuration file to read again: certificates and lists are, and the access log is opened anew")
+				n.log.Info("SIGHUP: there is no configuration file to read again: certificates and lists were read again, and the access log was reopened")
 				return
 			}
 			_ = n.reload(ctx, "SIGHUP") // it has logged the error

@@ -159,7 +159,7 @@ func TestUnixPathIsTaken(t *testing.T) {
 	defer datagrams.Close()
 	for taken, want := range map[string]string{
 		path: "another process listens there; stop that process", file: "exists and is not a socket; remove it", dir: "exists and is not a socket",
-		link: "is a symbolic link", dangling: "is a symbolic link", filepath.Join(dir, "d"): "a socket is there already", filepath.Join(dir, "no", "s"): "make the directory first",
+		link: "is a symbolic link", dangling: "is a symbolic link", filepath.Join(dir, "d"): "there is already a socket", filepath.Join(dir, "no", "s"): "make the directory first",
 	} {
 		before, _ := os.Lstat(taken)
 		for _, setting := range []string{"listen", "admin"} {

@@ -67,7 +67,7 @@ func openState(cfg *config.Config, log *slog.Logger) (*state, error) {
 	switch {
 	case errors.Is(err, statefile.ErrHeld):
 		s.result(metrics.LoadedLater)
-		s.log.Info("another process has the state file: the rest of what it knows is taken over when it ends")
+		s.log.Info("another process uses the state file: the rest of its state is taken over when it ends")
 	case err != nil:
 		return nil, fmt.Errorf("state_file: %w", err)
 	}
@@ -98,7 +98,7 @@ func (s *state) newLimiter(c fastlimit.Config) (*fastlimit.Limiter, error) {
 			if s.file != nil {
 				s.result(metrics.LoadedAll)
 			}
-			s.log.Info("going on with the state of an earlier process", slog.Duration("age", s.age))
+			s.log.Info("continuing with the state of an earlier process", slog.Duration("age", s.age))
 		}
 		s.before = nil
 	}
@@ -185,7 +185,7 @@ func (s *state) takeOver(ctx context.Context, merged func()) bool {
 		merged()
 		s.restore()
 		s.result(metrics.LoadedMerged)
-		s.log.Info("what the process before knew is taken over", slog.Duration("age", s.age))
+		s.log.Info("took over the state of the previous process", slog.Duration("age", s.age))
 		return true
 	}
 }
@@ -230,7 +230,7 @@ func (s *state) write(w io.Writer) error {
 func (s *state) read() *fastlimit.Limiter {
 	r, err := statefile.Read(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		s.log.Info("there is no state file yet: all clients begin anew")
+		s.log.Info("there is no state file yet: all clients start with empty buckets")
 		return nil
 	}
 	var l *fastlimit.Limiter
@@ -271,29 +271,29 @@ func (s *state) readFrom(r io.Reader) (*fastlimit.Limiter, error) {
 	return l, err
 }
 
-// restoreRules has the live rules go on that were read.
+// restoreRules has the live rules stay in force that were read.
 func (s *state) restoreRules() {
 	s.rules.RestoreShared(s.saved.Shared, s.age)
 	switch n, err := s.rules.Restore(s.saved.Rules, s.age); {
 	case err != nil:
-		s.log.Error("live rules of the process before are not in force", slog.Any("error", err))
+		s.log.Error("live rules of the previous process are not in force", slog.Any("error", err))
 	case n > 0:
-		s.log.Info("live rules go on", slog.Int("rules", n))
+		s.log.Info("live rules stay in force", slog.Int("rules", n))
 	}
 }
 
 // restore has the bans and overrides of operators go on that were read.
 func (s *state) restore() {
 	if n := s.bans.Restore(s.saved.Bans, s.age); n > 0 {
-		s.log.Info("bans of operators go on", slog.Int("bans", n))
+		s.log.Info("bans by operators stay in force", slog.Int("bans", n))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
 	defer cancel()
 	switch n, err := s.overrides.Restore(ctx, s.saved.Overrides, s.age); {
 	case err != nil:
-		s.log.Error("live overrides of the process before are not in force", slog.Any("error", err))
+		s.log.Error("live overrides of the previous process are not in force", slog.Any("error", err))
 	case n > 0:
-		s.log.Info("live overrides go on", slog.Int("overrides", n))
+		s.log.Info("live overrides stay in force", slog.Int("overrides", n))
 	}
 	s.saved = nodeState{}
 }
@@ -304,7 +304,7 @@ const restoreTimeout = 10 * time.Second
 // ignore says that the file is of no use. It is replaced at the next turn.
 func (s *state) ignore(err error, why metrics.Loaded) {
 	s.result(why)
-	s.log.Warn("the state file is ignored, and clients begin anew", slog.String("reason", string(why)), slog.Any("error", err))
+	s.log.Warn("the state file is ignored, and all clients start with empty buckets", slog.String("reason", string(why)), slog.Any("error", err))
 }
 
 func (s *state) result(r metrics.Loaded) { s.loaded.Store(&r) }

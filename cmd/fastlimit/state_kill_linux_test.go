@@ -141,7 +141,7 @@ func TestKilledWhileWriting(t *testing.T) {
 			dir, rng := t.TempDir(), rand.New(rand.NewPCG(uint64(i), 48))
 			over, went, admitted := false, 0, 0
 			for k := range each {
-				from := [2]string{"begun", "going on with"}[k%2]
+				from := [2]string{"begun", "continuing with"}[k%2]
 				if k == 0 {
 					from = "turn"
 				}
@@ -149,12 +149,12 @@ func TestKilledWhileWriting(t *testing.T) {
 				if strings.Contains(out, "ignored") || strings.Contains(out, "failed") || strings.Contains(out, "denied") {
 					t.Fatalf("process %d:\n%s", k, out)
 				}
-				went += strings.Count(out, "going on with")
+				went += strings.Count(out, "continuing with")
 				n := strings.Count(out, "admitted")
 				if admitted += n; over && n > 1 {
 					t.Errorf("process %d admits %d of an attacker that was over its limit", k, n)
 				}
-				over = over || strings.Contains(out, "going on with") && n == 0 && strings.Contains(out, "turn")
+				over = over || strings.Contains(out, "continuing with") && n == 0 && strings.Contains(out, "turn")
 			}
 			if went < each/2 {
 				t.Errorf("%d of %d processes went on with a file", went, each)

@@ -228,7 +228,7 @@ func TestSuccessor(t *testing.T) {
 		t.Errorf("%d admitted", got)
 	}
 	p.terminate()
-	next.waitLog("what the process before knew is taken over")
+	next.waitLog("took over the state of the previous process")
 	if got := metric(t, next, `fastlimit_state_loaded{result="merged"}`); got != "1" {
 		t.Errorf("fastlimit_state_loaded: %q", got)
 	}

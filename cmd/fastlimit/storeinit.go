@@ -12,16 +12,16 @@ import (
 
 // storeCmd is what is done to a store, once, before nodes use it.
 type storeCmd struct {
-	Init storeInitCmd `cmd:"" help:"Make the schema that postgres needs, or bring an older one up to date."`
+	Init storeInitCmd `cmd:"" help:"Create the schema that postgres needs, or update an older one."`
 }
 
 type storeInitCmd struct {
 	Config   string `short:"c" placeholder:"FILE" help:"Configuration file with postgres, or - for stdin."`
-	Postgres string `placeholder:"URL" help:"URL of the database, of a user who may create the schema. Default: that of the file."`
-	Schema   string `placeholder:"NAME" help:"Name of the schema. Default: that of the file, or fastlimit."`
-	Unlogged bool   `help:"Make the table unlogged: several times cheaper, and empty after a crash or a failover."`
+	Postgres string `placeholder:"URL" help:"URL of the database, with a user that may create the schema. Default: that in the file."`
+	Schema   string `placeholder:"NAME" help:"Name of the schema. Default: that in the file, or fastlimit."`
+	Unlogged bool   `help:"Make the table unlogged, which is several times cheaper, but leaves it empty after a crash or a failover."`
 	Grant    string `placeholder:"ROLE" help:"Grant this role what a node needs, and nothing else."`
-	Print    bool   `help:"Print the statements instead, to be run with psql -1."`
+	Print    bool   `help:"Only print the statements, to run them with psql -1."`
 }
 
 // Run implements the command.
@@ -39,7 +39,7 @@ func (c *storeInitCmd) Run(ctx context.Context, sys *system) error {
 		if err := pgstore.Init(ctx, pc, o); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(sys.stdout, "schema %s is of version %d\n", pc.WithDefaults().Schema, pgstore.SchemaVersion)
+		_, err := fmt.Fprintf(sys.stdout, "schema %s has version %d\n", pc.WithDefaults().Schema, pgstore.SchemaVersion)
 		return err
 	})
 }

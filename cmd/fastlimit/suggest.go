@@ -21,11 +21,11 @@ import (
 // redirected into one.
 type suggestCmd struct {
 	Spare  string   `default:"99.9%" placeholder:"99.9%" help:"Share of the clients that a suggested limit must never deny, 50% to 100%. Clients that look like attacks do not count. Default: 99.9%."`
-	Key    []string `sep:"none" placeholder:"KEY" help:"What tells clients apart: ip, ip/24/48 (prefix lengths for IPv4 and IPv6), header:X-Api-Key, cookie:sid, method, host, path, global, or several with commas. Repeat it for several suggestions. Default: ip."`
-	Path   []string `sep:"none" placeholder:"PATTERN" help:"Also suggest limits for requests of these paths alone, such as /login or /api/*. Repeat it for several groups."`
+	Key    []string `sep:"none" placeholder:"KEY" help:"What identifies a client: ip, ip/24/48 (prefix lengths for IPv4 and IPv6), header:X-Api-Key, cookie:sid, method, host, path, global, or several with commas. Repeat it for several suggestions. Default: ip."`
+	Path   []string `sep:"none" placeholder:"PATTERN" help:"Also suggest limits for only the requests with these paths, such as /login or /api/*. Repeat it for several groups."`
 	Output string   `short:"o" enum:"text,json" default:"text" help:"Report format: text, which is a configuration file with the figures as comments, or json."`
-	HTML   string   `name:"html" placeholder:"FILE" help:"Also write a page with the curves into this file."`
-	Memory string   `default:"1GiB" placeholder:"1GiB" help:"Memory for the requests of all clients, and as much again for sorting lines. If clients do not fit, a sample of them is looked at. Default: 1GiB."`
+	HTML   string   `name:"html" placeholder:"FILE" help:"Also write a page with the curves to this file."`
+	Memory string   `default:"1GiB" placeholder:"1GiB" help:"Memory for the requests of all clients, and as much again for sorting lines. If it does not suffice, a sample of the clients is used. Default: 1GiB."`
 
 	logFlags
 }
@@ -77,12 +77,12 @@ func (c *suggestCmd) report(ctx context.Context, sys *system, cfg *suggest.Confi
 		return report, nil
 	}
 	if cfg.Stream {
-		report.Warnings = append(report.Warnings, "few have most of the load; for rules that limit them name files, which can be read twice")
+		report.Warnings = append(report.Warnings, "a few clients send most of the load; to get rules that limit them, name files instead of stdin, since the logs must be read twice")
 		return report, nil
 	}
 	first := report
 	if err := c.read(sys, "suggest", "sorting", run); err != nil && ctx.Err() == nil {
-		first.Warnings = append(first.Warnings, fmt.Sprintf("few have most of the load, but there are no rules that limit them: reading the logs a second time failed: %v", err))
+		first.Warnings = append(first.Warnings, fmt.Sprintf("a few clients send most of the load, but there are no rules that limit them, as reading the logs a second time failed: %v", err))
 		return first, nil
 	}
 	return report, ctx.Err()

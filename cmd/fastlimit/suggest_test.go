@@ -63,7 +63,7 @@ func TestSuggestFindsANetwork(t *testing.T) {
 		t.Errorf("replayed: %s", report)
 	}
 	code, stdout, stderr = command(t, strings.NewReader(b.String()), "suggest", "-")
-	if code != 0 || !strings.Contains(stderr, "name files, which can be read twice") || !strings.Contains(stdout, "came from 1 network") || strings.Contains(stdout, "ip/24/48") {
+	if code != 0 || !strings.Contains(stderr, "name files instead of stdin") || !strings.Contains(stdout, "came from 1 network") || strings.Contains(stdout, "ip/24/48") {
 		t.Errorf("of a stream: exit %d, %s\n%s", code, stderr, stdout)
 	}
 }
@@ -142,7 +142,7 @@ func TestSuggest(t *testing.T) {
 		{"stdin", strings.NewReader(accessLog), []string{"-"}, "# 4 requests from"},
 		{"burst", nil, []string{plain}, "    burst: 3 # the only client needed 3\n"},
 		{"keys", nil, []string{"--key", "ip/24/48", "--key", "ip,path", "--path", "/", plain}, "# ip, path on /: 4 requests of 1 client\n"},
-		{"spare", nil, []string{"--spare", "90 %", "--html", page, plain}, "# burst: what spares 90 % of the clients"},
+		{"spare", nil, []string{"--spare", "90 %", "--html", page, plain}, "# burst: never denies 90 % of the clients"},
 		{"json", nil, []string{"-o", "json", plain}, `{"requests":4,"skipped":1,`},
 		{"caddy", strings.NewReader(`{"ts":1431857104.5,"request":{"client_ip":"192.0.2.7","headers":{"X-Key":["k"]}}}`), []string{"--key", "header:X-Key", "-"}, "key: header:X-Key\n"},
 	} {
@@ -170,12 +170,12 @@ func TestSuggestFails(t *testing.T) {
 		{[]string{junk}, cli.ExitFailure, junk + ": no line can be read; line 1: does not start with a client address"},
 		{[]string{}, cli.ExitUsage, "<log> ..."},
 		{[]string{"-"}, 0, "warning: <stdin> is empty"},
-		{[]string{log, log}, cli.ExitFailure, log + ": is named twice"},
+		{[]string{log, log}, cli.ExitFailure, log + ": is given twice"},
 		{[]string{log, "-"}, cli.ExitUsage, "cat LOG… | fastlimit suggest -"},
 		{[]string{writeFile(t, "log.zst", "\x28\xb5\x2f\xfd")}, cli.ExitFailure, "zstdcat LOG | fastlimit suggest -"},
-		{[]string{"--fields", "tim=x", log}, cli.ExitUsage, `--fields: "tim" is no field; want time, client`},
+		{[]string{"--fields", "tim=x", log}, cli.ExitUsage, `--fields: "tim" is not a field; want time, client`},
 		{[]string{"--spare", "0.999", log}, cli.ExitUsage, `--spare: "0.999" is out of range; want 50% to 100%`},
-		{[]string{"--spare", "most", log}, cli.ExitUsage, `--spare: "most" is no percentage`},
+		{[]string{"--spare", "most", log}, cli.ExitUsage, `--spare: "most" is not a percentage`},
 		{[]string{"--key", "nose", log}, cli.ExitUsage, `--key nose: "nose" is not a key; want a key: ip, ip/24/48`},
 		{[]string{"--key", "ip/24", log}, cli.ExitUsage, `--key ip/24: "ip/24" does not name two prefix lengths`},
 		{[]string{"--key", "", log}, cli.ExitUsage, `--key : is empty; want a key`},

@@ -113,9 +113,9 @@ func TestTLSMistakes(t *testing.T) {
 		want  string
 	}{
 		{redistest.Certificate{CertFile: good.CertFile, KeyFile: other.KeyFile}, `listen[0].tls.key_file: "` + other.KeyFile + `" does not fit the certificate`},
-		{redistest.Certificate{CertFile: good.KeyFile, KeyFile: good.KeyFile}, `listen[0].tls.cert_file: "` + good.KeyFile + `" holds no certificate`},
+		{redistest.Certificate{CertFile: good.KeyFile, KeyFile: good.KeyFile}, `listen[0].tls.cert_file: "` + good.KeyFile + `" contains no certificate`},
 		{redistest.Certificate{CertFile: "/none.pem", KeyFile: good.KeyFile}, `listen[0].tls.cert_file: "/none.pem" no such file`},
-		{redistest.Certificate{CertFile: good.CertFile, KeyFile: writeFile(t, "k", "x")}, `holds no key in PEM; name the file with the key of this certificate`},
+		{redistest.Certificate{CertFile: good.CertFile, KeyFile: writeFile(t, "k", "x")}, `contains no key in PEM; name the file with the key of this certificate`},
 	} {
 		file := writeFile(t, "c.yaml", tlsFile(c.files))
 		for _, cmd := range []string{"validate", "serve"} {

@@ -20,15 +20,15 @@ import (
 // topCmd asks a running node over HTTP, as a monitoring system would: it needs no
 // configuration file and no rights on the machine, just a way to the admin listener.
 type topCmd struct {
-	Admin     string        `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Admin address of a running node, host:port or unix:/path; in a cluster, of any node. Default: 127.0.0.1:8081."`
+	Admin     string        `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Admin address of a running node, host:port or unix:/path. In a cluster, any node will do. Default: 127.0.0.1:8081."`
 	N         int           `short:"n" default:"20" help:"Number of clients to print."`
 	Sort      string        `enum:"rate,denied,share,key" default:"rate" help:"What to sort by: rate, denied, share (of the limit) or key."`
-	By        string        `enum:"client,net,path,method,agent,status" default:"client" help:"Show the clients of rules (client) or what all of the load is made of: net (addresses and networks), path, method, agent (User-Agent) or status."`
-	Rule      string        `help:"Show the clients of this rule alone."`
-	Once      bool          `help:"Print one table, on a terminal too, where the default is a screen that keys steer."`
-	Watch     bool          `help:"Print table after table until interrupted, where there is no screen."`
+	By        string        `enum:"client,net,path,method,agent,status" default:"client" help:"Show the clients of rules (client) or what the whole load is made of: net (addresses and networks), path, method, agent (User-Agent) or status."`
+	Rule      string        `help:"Show only the clients of this rule."`
+	Once      bool          `help:"Print one table, even on a terminal, where the default is a live screen."`
+	Watch     bool          `help:"Print one table after another until interrupted, if there is no live screen."`
 	Every     time.Duration `default:"1s" help:"Refresh interval. Default: 1s."`
-	TokenFile string        `placeholder:"FILE" help:"File with a token of admin, where reading needs one."`
+	TokenFile string        `placeholder:"FILE" help:"File with a token for admin, if reading needs one."`
 	Output    string        `short:"o" enum:"text,json" default:"text" help:"Output format: text or json."`
 }
 
@@ -87,10 +87,10 @@ func (c *topCmd) check() error {
 		return cli.Usagef("--every %v: want %v or more", c.Every, minTopRepeat)
 	}
 	if c.Once && c.Watch {
-		return cli.Usagef("--once prints one table, and --watch one after another: leave out one of them")
+		return cli.Usagef("--once prints one table, and --watch one after another: remove one of the two")
 	}
 	if c.By != byClient && (c.Rule != "" || c.Sort != top.ByRate) {
-		return cli.Usagef("--by is about all requests, the largest group first: leave out --rule and --sort")
+		return cli.Usagef("--by covers all requests, the largest group first: remove --rule and --sort")
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func (c *topCmd) ask(ctx context.Context, n int, order, rule string) (d *top.Doc
 
 // askGroups asks what the load is made of.
 func (c *topCmd) askGroups(ctx context.Context) (g *top.Groups, body []byte, err error) {
-	return askTop(ctx, c, url.Values{"n": {strconv.Itoa(c.N)}, "by": {c.By}}, "what the load is made of", top.DecodeGroups)
+	return askTop(ctx, c, url.Values{"n": {strconv.Itoa(c.N)}, "by": {c.By}}, "a list of groups", top.DecodeGroups)
 }
 
 // askTop asks once. The document is of body, which is passed on with -o json as the node sent

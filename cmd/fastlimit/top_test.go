@@ -68,11 +68,11 @@ func TestTopFails(t *testing.T) {
 		{[]string{"--admin", "a b:1"}, cli.ExitUsage, "--admin a b:1: want host:port"},
 		{[]string{"-n", "0"}, cli.ExitUsage, "-n 0: want 1 or more"},
 		{[]string{"--sort", "name"}, cli.ExitUsage, "denied"},
-		{[]string{"--once", "--watch"}, cli.ExitUsage, "leave out one of them"},
+		{[]string{"--once", "--watch"}, cli.ExitUsage, "remove one of the two"},
 		{[]string{"--watch", "--every", "1ms"}, cli.ExitUsage, "--every 1ms: want 100ms or more"},
 		{[]string{"--by", "asn"}, cli.ExitUsage, "agent"},
-		{[]string{"--by", "net", "--rule", "a"}, cli.ExitUsage, "leave out --rule and --sort"},
-		{[]string{"--by", "net", "--admin", answers(200, `{"clients":[]}`)}, cli.ExitFailure, "did not answer with what the load is made of"},
+		{[]string{"--by", "net", "--rule", "a"}, cli.ExitUsage, "remove --rule and --sort"},
+		{[]string{"--by", "net", "--admin", answers(200, `{"clients":[]}`)}, cli.ExitFailure, "did not answer with a list of groups"},
 		{[]string{"-o", "xml"}, cli.ExitUsage, "text"},
 	} {
 		code, stdout, stderr := command(t, nil, append([]string{"top"}, tt.args...)...)

@@ -88,7 +88,7 @@ func (s *topScreen) run(ctx context.Context, keys <-chan screen.Key, ends, chang
 			}
 		case k, ok := <-keys:
 			if !ok {
-				return errors.New("fastlimit top: the terminal is gone")
+				return errors.New("fastlimit top: the terminal was closed")
 			}
 			switch s.view.Press(k) {
 			case top.Quit:

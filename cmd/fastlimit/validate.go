@@ -19,7 +19,7 @@ func (schemaCmd) Run(sys *system) error {
 // then is the default. Warnings do not change the exit code, as they may be intended.
 type validateCmd struct {
 	Config  string `short:"c" required:"" placeholder:"FILE" help:"Configuration file, or - for stdin."`
-	Verbose bool   `short:"v" help:"Show notes too: what follows from settings that are no mistake."`
+	Verbose bool   `short:"v" help:"Also show notes: effects of settings that are not mistakes."`
 }
 
 // Run implements the command.

@@ -25,7 +25,7 @@ func TestValidateRefusesWhatServeRefuses(t *testing.T) {
 		`listen: localhost:8081`:                                         "localhost:8081 is the default address of admin",
 		`listen: ["127.0.0.1:8080", "localhost:8080"]`:                   "localhost:8080 is already used by the listener 127.0.0.1:8080",
 		`memory: 1023GiB`: "is more than this machine has",
-		`cluster: {name: a, bind: "localhost:8080", secret: 0123456789abcdefgh}`: "is taken by the listener",
+		`cluster: {name: a, bind: "localhost:8080", secret: 0123456789abcdefgh}`: "is already used by the listener",
 	} {
 		file := writeFile(t, "c.yaml", settings+"\nrules: [{name: a, rate: 100/s}]\n")
 		code1, _, validated := command(t, nil, "validate", "-c", file)

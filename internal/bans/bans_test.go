@@ -225,12 +225,12 @@ func TestWhatIsRefused(t *testing.T) {
 		`{"key":"10.0.0.1","for":"1ms"}`:      "400 for: 1ms is out of range; want 1s to 8784h0m0s",
 		`{"key":"10.0.0.1","for":"8785h"}`:    "400 for: 8785h0m0s is out of range",
 		`{"key":"10.0.0.1","for":"-1h"}`:      "400 for: -1h0m0s is out of range",
-		`{"key":"10.0.0.1","for":3600}`:       "400 the body is not a ban: for: 3600 is no time",
-		`{"key":"10.0.0.1","for":"for ever"}`: `400 the body is not a ban: for: "for ever" is no time`,
+		`{"key":"10.0.0.1","for":3600}`:       "400 the body is not a ban: for: 3600 is not a time",
+		`{"key":"10.0.0.1","for":"for ever"}`: `400 the body is not a ban: for: "for ever" is not a time`,
 		`{"key":["10.0.0.1"]}`:                "400 the body is not a ban: key: want a text, not array; send for example {",
 		`{"key":"10.0.0.1","Key":"10.0.0.2"}`: "400 the body is not a ban",
 		`{"key":"10.0.0.1","key":"10.0.0.2"}`: "400 the body is not a ban",
-		`{"key":"10.9.0.0/16"}`:               `409 10.9.0.0/16 has the address of a trusted proxy: if that is meant, send "force":true (fastlimit ban --force)`,
+		`{"key":"10.9.0.0/16"}`:               `409 10.9.0.0/16 has the address of a trusted proxy: to do it anyway, send "force":true (fastlimit ban --force)`,
 		`{"key":"10.9.9.9","force":false}`:    "409 10.9.9.9 has",
 		`{"key":"10.9.9.9","force":1}`:        "400 the body is not a ban: force: want true or false, not number",
 		`{"key":"10.0.0.1","reason":5}`:       "400 the body is not a ban: reason: want a text, not number",
@@ -253,7 +253,7 @@ func TestWhatIsRefused(t *testing.T) {
 		want string
 	}{
 		{"", []string{"10.0.0.1"}, "404 10.0.0.1 is not banned"},
-		{"", []string{"10.1.2.3"}, "404 10.1.2.3 is not banned by itself, but within 10.1.0.0/16, which is: unban that"},
+		{"", []string{"10.1.2.3"}, "404 10.1.2.3 is not banned; 10.1.0.0/16, which contains it, is: unban that"},
 		{"", []string{"10.0.0.0/8"}, "404 10.0.0.0/8 is not banned"},
 		{"", []string{"10.1.2.3/16"}, "422 key: 10.1.2.3/16 has bits set beyond its length; write 10.1.0.0/16"},
 		{"", []string{"\x1b[2J"}, `422 key: "\x1b[2J" is neither`},
@@ -296,7 +296,7 @@ func TestForcedAndReasoned(t *testing.T) {
 			t.Errorf("after a restart %v, before %v", again, reply)
 		}
 		for key, want := range map[string]string{
-			"2001:db8::7": "most clients have a whole /64 and choose another address at will: 2001:db8::/64 bans all of it", "2001:db8:0:1::/112": "2001:db8:0:1::/64 bans",
+			"2001:db8::7": "most clients have a whole /64 and can choose any address in it: 2001:db8::/64 bans all of it", "2001:db8:0:1::/112": "2001:db8:0:1::/64 bans",
 			"2001:db8:0:2::/64": "", "2001:db8:1::/48": "", "192.0.2.7": "",
 		} {
 			if hint := w.ban(key, "1h").Hint; !strings.Contains(hint, want) || (hint == "") != (want == "") {
@@ -338,7 +338,7 @@ func TestMostBans(t *testing.T) {
 			w.ban(key(i), life)
 		}
 		_, err := w.Ban([]byte(`{"key":"11.0.0.0/8"}`), "me")
-		if statusOf(err) != 422 || !strings.Contains(err.Error(), "10000 prefixes are banned, as many as can be") {
+		if statusOf(err) != 422 || !strings.Contains(err.Error(), "10000 prefixes are banned, which is the most") {
 			t.Errorf("one more: %v", err)
 		}
 		if w.banned("11.0.0.1") != 0 {

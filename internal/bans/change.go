@@ -51,7 +51,7 @@ func narrow(p netip.Prefix) string {
 		return ""
 	}
 	client, _ := p.Addr().Prefix(clientBits6) // a valid length
-	return fmt.Sprintf("most clients have a whole /%d and choose another address at will: %v bans all of it", clientBits6, client)
+	return fmt.Sprintf("most clients have a whole /%d and can choose any address in it: %v bans all of it", clientBits6, client)
 }
 
 // clientBits6 is what a client of IPv6 has at least, and rules count by unless configured otherwise.
@@ -78,11 +78,11 @@ func (s *Set) Ban(body []byte, by string) (any, error) {
 		return nil, operator.Refuse(http.StatusBadRequest, "reason: %d bytes; want at most %d", len(c.Reason), maxReason)
 	}
 	if why := s.node.Protects(p); why != "" && !c.Force {
-		return nil, operator.Refuse(http.StatusConflict, `%s %s: if that is meant, send "force":true (fastlimit ban --force)`, keytext.Prefix(p), why)
+		return nil, operator.Refuse(http.StatusConflict, `%s %s: to do it anyway, send "force":true (fastlimit ban --force)`, keytext.Prefix(p), why)
 	}
 	now := s.set(p, life, c.Reason)
 	if now.times == 0 {
-		return nil, operator.Refuse(http.StatusUnprocessableEntity, "%d prefixes are banned, as many as can be: unban some, ban shorter prefixes, or write them into a file of deny", maxPrefixes)
+		return nil, operator.Refuse(http.StatusUnprocessableEntity, "%d prefixes are banned, which is the most: unban some, ban shorter prefixes, or write them to a file in deny", maxPrefixes)
 	}
 	line := []any{slog.String("by", by), slog.String("key", keytext.Prefix(p)), slog.Duration("for", life), slog.Time("until", time.Now().Add(life).UTC())}
 	if c.Reason != "" {
@@ -216,7 +216,7 @@ func (s *Set) notBanned(rule string, key []string, p netip.Prefix, wrong error) 
 	bans := s.bans
 	s.mu.Unlock()
 	if wider, _, ok := bans.Lookup(p.Addr(), time.Now()); ok && wider.Bits() < p.Bits() {
-		text += fmt.Sprintf(" by itself, but within %v, which is: unban that", wider)
+		text += fmt.Sprintf("; %v, which contains it, is: unban that", wider)
 	}
 	return operator.Refuse(http.StatusNotFound, "%s", text)
 }

@@ -41,7 +41,7 @@ func TestOverride(t *testing.T) {
 		{
 			Flags{Upstream: "http://u:secret@x", Redis: "http://:secret@x"},
 			false, "",
-			"--upstream URL: has a user or a password in it; remove it: fastlimit does not log in, it passes on what clients send\n--redis URL: scheme \"http\" is not one of redis, rediss and unix; write redis://host:6379/0",
+			"--upstream URL: contains a user or a password; remove it: fastlimit does not log in, it forwards what clients send\n--redis URL: scheme \"http\" is not one of redis, rediss and unix; write redis://host:6379/0",
 		},
 		{Flags{Listen: "x", Admin: "y", Rate: "z"}, false, "", "--listen x"},
 	} {

@@ -57,7 +57,7 @@ func TestUpstreamErrors(t *testing.T) {
 		"upstream: http://a?":                                   "upstream: has a query; remove it",
 		"upstream: 'http://a#f'":                                "upstream: has a fragment; remove it",
 		"upstream: 'http://a#'":                                 "upstream: has a fragment; remove it",
-		"upstream: http://u:s3cret@a":                           "upstream: has a user or a password in it; remove it",
+		"upstream: http://u:s3cret@a":                           "upstream: contains a user or a password; remove it",
 		"upstream: 'http://u:s3cret@a:b c'":                     "upstream: cannot be read as a URL (not shown, it may hold a password)",
 		"upstream: ftp://a":                                     `upstream: scheme "ftp" is not one of http, https and unix; write for example http://127.0.0.1:3000`,
 		"upstream: 127.0.0.1:3000":                              "upstream: is not a URL; write for example",

@@ -33,7 +33,7 @@ func CheckHeaders(sets []HeaderSet) (at int, problem, fix string) {
 		case s > NoHeaders:
 			return i, s.String() + " is unknown", "want ratelimit, ratelimit-legacy, x-ratelimit, x-ratelimit-limit or none"
 		case seen.has(s):
-			return i, s.String() + " stands there twice", "remove it"
+			return i, s.String() + " is listed twice", "remove it"
 		case s == NoHeaders && len(sets) > 1:
 			return i, "none stands beside others", "write none alone, or remove it"
 		}

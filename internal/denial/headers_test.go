@@ -119,7 +119,7 @@ func TestCheckHeaders(t *testing.T) {
 		{[]HeaderSet{NoHeaders}, 0, ""},
 		{[]HeaderSet{RateLimit, NoHeaders}, 1, "none stands beside others"},
 		{[]HeaderSet{NoHeaders, RateLimit}, 0, "none stands beside others"},
-		{[]HeaderSet{XRateLimit, RateLimit, XRateLimit}, 2, "x-ratelimit stands there twice"},
+		{[]HeaderSet{XRateLimit, RateLimit, XRateLimit}, 2, "x-ratelimit is listed twice"},
 		{[]HeaderSet{RateLimit, 5}, 1, "header set 5 is unknown"},
 		{[]HeaderSet{255}, 0, "header set 255 is unknown"},
 	} {

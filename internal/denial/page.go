@@ -45,7 +45,7 @@ func checkContentType(s string) error {
 	case s == "":
 		return bad("is missing")
 	case len(s) > maxContentType:
-		return bad(fmt.Sprintf("has %d bytes, at most %d fit", len(s), maxContentType))
+		return bad(fmt.Sprintf("has %d bytes, more than %d", len(s), maxContentType))
 	case err != nil, !strings.Contains(media, "/"), strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }):
 		return bad(fmt.Sprintf("%q is not a media type", s))
 	}
@@ -89,7 +89,7 @@ func unknownMark(body string, at int) error {
 	return &field.Error{
 		Field:   "Body",
 		Problem: fmt.Sprintf("at %d:%d: %q is not a placeholder", strings.Count(before, "\n")+1, column, mark),
-		Fix:     "write " + retryAfterMark + ", or a blank between braces that mean themselves",
+		Fix:     "write " + retryAfterMark + ", or put a space between literal braces",
 	}
 }
 

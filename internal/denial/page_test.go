@@ -53,7 +53,7 @@ func TestPageMistakes(t *testing.T) {
 		{"text/html; charset", "", `ContentType: "text/html; charset" is not a media type`},
 		{"text/html\r\nX-Evil: 1", "", `ContentType: "text/html\r\nX-Evil: 1" is not a media type`},
 		{"text/html; a=\"é\"", "", `is not a media type`},
-		{"text/html; a=" + strings.Repeat("b", 200), "", "ContentType: has 213 bytes, at most 200 fit"},
+		{"text/html; a=" + strings.Repeat("b", 200), "", "ContentType: has 213 bytes, more than 200"},
 	} {
 		_, err := NewPage(c.contentType, c.body)
 		if err == nil || !strings.Contains(err.Error(), c.want) || len(field.All(err)) != 1 {

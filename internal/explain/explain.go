@@ -114,7 +114,7 @@ func (n *Node) Rule(name string, key []string, now time.Time) (*Rule, error) {
 }
 
 // errValue is why a question with a value is not answered to everybody.
-var errValue = errors.New("whoever may not change anything here names clients by the hashes that top shows, and not by values of headers or cookies: send the token, or --token-file")
+var errValue = errors.New("without permission to make changes, name clients by the hashes that top shows, not by values of headers or cookies; or send the token (--token-file)")
 
 // Key answers for all rules that have such keys. The error has a method HTTPStatus.
 func (n *Node) Key(key []string, now time.Time) (*Document, error) {
@@ -138,7 +138,7 @@ func (n *Node) Key(key []string, now time.Time) (*Document, error) {
 	case len(d.Rules) == 0 && wrong == nil:
 		return nil, operator.Refuse(http.StatusUnprocessableEntity, "no rule counts by address alone: name a rule, with all parts of its key")
 	case len(d.Rules) == 0:
-		return nil, operator.Refuse(http.StatusUnprocessableEntity, "no rule has such a key; of the last one that was looked at: %s", operator.First(wrong))
+		return nil, operator.Refuse(http.StatusUnprocessableEntity, "no rule has such a key; the last one checked says: %s", operator.First(wrong))
 	}
 	d.Key = d.Rules[0].Key
 	n.conclude(d)
@@ -158,7 +158,7 @@ func (n *Node) Request(client netip.Addr, r *http.Request, now time.Time) (*Docu
 	var s policy.Scratch
 	var q policy.Request
 	if result := n.Engine.Assemble(direct, incoming(client, r), &s, &q); result.Refused != policy.NotRefused {
-		return nil, operator.Refuse(http.StatusUnprocessableEntity, "such a request is refused before any rule is asked: %v", result.Refused)
+		return nil, operator.Refuse(http.StatusUnprocessableEntity, "such a request is refused before any rule is checked: %v", result.Refused)
 	}
 	f := n.Engine.ForeseeRequest(&q, &s, now)
 	d := &Document{Key: keytext.Join([]string{q.Client.String()}), Allowed: true, Rules: []Rule{}}
@@ -199,7 +199,7 @@ func (n *Node) conclude(d *Document) {
 	case worst.Allowed && len(d.Rules) > 1:
 		d.Text = fmt.Sprintf("None of %d rules denies the next request of %s.", len(d.Rules), d.Key)
 	case !worst.Allowed && !worst.everywhere:
-		d.Text = fmt.Sprintf("%s Rule %s is for some requests only.", worst.Text, worst.Rule)
+		d.Text = fmt.Sprintf("%s Rule %s applies to some requests only.", worst.Text, worst.Rule)
 	}
 }
 

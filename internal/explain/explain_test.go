@@ -94,7 +94,7 @@ func TestRule(t *testing.T) {
 		{"waits", "192.0.2.7", "/slow", 1, "table", "192.0.2.7 is at the limit of rule waits (1/s, burst 1): its next request waits 1s.", true},
 		{"shadow", "192.0.2.7", "/shadow", 3, "table", "192.0.2.7 is over the limit of rule shadow (10/h, burst 1): its next request would be denied, and one fits in 6m0s. The rule is in shadow mode and denies nobody.", true},
 		{"changed", "192.0.2.7", "/changed", 1, "exact", "192.0.2.7 has used 1 of the burst of rule changed (10/h, burst 2): its next request is admitted. An operator has changed the rule for another 29m0s.", true},
-		{"bans", "192.0.2.7", "/bans", 4, "ban", "192.0.2.7 is banned by rule bans for another 1m0s, since it went on over its limit.", false},
+		{"bans", "192.0.2.7", "/bans", 4, "ban", "192.0.2.7 is banned by rule bans for another 1m0s, since it kept exceeding its limit.", false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n := newNode(t)
@@ -121,7 +121,7 @@ func TestKey(t *testing.T) {
 		}
 		n.request(t, "192.0.2.7", "/bans", 3)
 		d, err = n.Key([]string{"192.0.2.7"}, time.Now())
-		if err != nil || d.Allowed || !strings.HasSuffix(d.Text, "since it went on over its limit. Rule bans is for some requests only.") {
+		if err != nil || d.Allowed || !strings.HasSuffix(d.Text, "since it kept exceeding its limit. Rule bans applies to some requests only.") {
 			t.Errorf("%+v %v", d, err)
 		}
 		if got := d.Rules[0].Nodes; !slices.Equal(got, []string{"edge-1"}) {
@@ -146,7 +146,7 @@ func TestRequest(t *testing.T) {
 			}
 			return d
 		}
-		if d := ask("192.0.2.7", "/bans"); d.Allowed || len(d.Rules) != 2 || !strings.HasSuffix(d.Text, "over its limit.") {
+		if d := ask("192.0.2.7", "/bans"); d.Allowed || len(d.Rules) != 2 || !strings.HasSuffix(d.Text, "exceeding its limit.") {
 			t.Errorf("%+v", d)
 		}
 		if d := ask("192.0.2.7", "/other"); !d.Allowed || len(d.Rules) != 1 || d.Rules[0].Level < 1 {
@@ -230,14 +230,14 @@ func TestBadInput(t *testing.T) {
 	reset := func(body string) error { _, err := n.Reset([]byte(body), "", slog.Default(), time.Now()); return err }
 	_, host := n.Request(netip.MustParseAddr("192.0.2.7"), &http.Request{Method: "GET", RequestURI: "/", Host: "a b"}, time.Now())
 	for want, err := range map[string]error{
-		`404 no rule "x"; this node has per-ip, waits, shadow, changed, bans, key`:   rule("x", "192.0.2.7"),
-		`422 key: rule "per-ip": key "x" is no client's address; write for example`:  rule("per-ip", "x"),
-		`422 key: rule "key": key has 1 part; want 2: header:X-Api-Key, path`:        rule("key", "a"),
-		`422 key: rule "key": key part "a" is no canonical path`:                     rule("key", "s", "a"),
-		`422 no rule has such a key; of the last one that was looked at: rule "key"`: all("a", "b", "c"),
-		`422 such a request is refused before any rule is asked: host`:               host,
-		`400 the body is no reset: `:                                                 reset(`{`),
-		`400 the body is no reset: key: want a list of texts`:                        reset(`{"rule":"per-ip","key":"x"}`),
+		`404 no rule "x"; this node has per-ip, waits, shadow, changed, bans, key`:  rule("x", "192.0.2.7"),
+		`422 key: rule "per-ip": key "x" is no client's address; write for example`: rule("per-ip", "x"),
+		`422 key: rule "key": key has 1 part; want 2: header:X-Api-Key, path`:       rule("key", "a"),
+		`422 key: rule "key": key part "a" is no canonical path`:                    rule("key", "s", "a"),
+		`422 no rule has such a key; the last one checked says: rule "key"`:         all("a", "b", "c"),
+		`422 such a request is refused before any rule is checked: host`:            host,
+		`400 the body is not a reset: `:                                             reset(`{`),
+		`400 the body is not a reset: key: want a list of texts`:                    reset(`{"rule":"per-ip","key":"x"}`),
 		`404 no rule "y"`:                        reset(`{"rule":"y","key":["192.0.2.7"]}`),
 		`422 key: rule "per-ip": key "x" is no`:  reset(`{"rule":"per-ip","key":["x"]}`),
 		`422 rule per-ip does not limit this`:    reset(`{"rule":"per-ip","key":["192.0.2.1"]}`),

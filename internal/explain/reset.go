@@ -29,7 +29,7 @@ func (n *Node) Reset(body []byte, by string, log *slog.Logger, now time.Time) (*
 	}
 	if err := strictjson.Decode(body, &q); err != nil {
 		err = operator.WrongType(err, map[string]string{"rule": "a text", "key": "a list of texts"})
-		return nil, operator.Refuse(http.StatusBadRequest, `the body is no reset: %v; send for example {"rule":"per-ip","key":["192.0.2.7"]}`, err)
+		return nil, operator.Refuse(http.StatusBadRequest, `the body is not a reset: %v; send for example {"rule":"per-ip","key":["192.0.2.7"]}`, err)
 	}
 	r, ok := n.Limiter.Rule(q.Rule)
 	if !ok {
@@ -52,9 +52,9 @@ func (n *Node) Reset(body []byte, by string, log *slog.Logger, now time.Time) (*
 	if f, err := n.Engine.Foresee(r, parts, 0, now); err == nil {
 		switch {
 		case f.List == policy.ListDeny:
-			d.Hint = "it is on the deny list and stays refused"
+			d.Hint = "it is on the deny list and remains refused"
 		case f.Decision.Stage == fastlimit.StageBan:
-			d.Hint = "it is banned and stays so: fastlimit unban"
+			d.Hint = "it is still banned: use fastlimit unban"
 		}
 	}
 	return d, nil

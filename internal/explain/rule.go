@@ -105,17 +105,17 @@ func (a *Rule) sentence(f *policy.Foresight) string {
 	text := ""
 	switch {
 	case d.Stage == fastlimit.StageBan:
-		text = fmt.Sprintf("%s %s banned by rule %s for another %v, since it went on over its limit.", a.Key, would, a.Rule, round(d.RetryAfter))
+		text = fmt.Sprintf("%s %s banned by rule %s for another %v, since it kept exceeding its limit.", a.Key, would, a.Rule, round(d.RetryAfter))
 	case f.Waits:
 		text = fmt.Sprintf("%s is at the limit of %s: its next request waits %v.", a.Key, rule, round(d.RetryAfter))
 	case !d.Allowed:
 		text = fmt.Sprintf("%s is over the limit of %s: its next request %s denied, and one fits in %v.", a.Key, rule, would, round(d.RetryAfter))
 	case f.Unsure:
-		text = fmt.Sprintf("%s is a suspect of %s: the shared store decides on its next request. This node would admit it.", a.Key, rule)
+		text = fmt.Sprintf("%s is a suspect in %s: the shared store decides about its next request. This node would admit it.", a.Key, rule)
 	case d.Stage == fastlimit.StageFilter:
-		text = fmt.Sprintf("%s has not been seen lately by %s: its next request is admitted.", a.Key, rule)
+		text = fmt.Sprintf("%s has not been seen by %s lately: its next request is admitted.", a.Key, rule)
 	case d.Stage == fastlimit.StageSketch:
-		text = fmt.Sprintf("%s is below suspicion by %s: its next request is admitted.", a.Key, rule)
+		text = fmt.Sprintf("%s is not a suspect in %s: its next request is admitted.", a.Key, rule)
 	default:
 		text = fmt.Sprintf("%s has used %.4g of the burst of %s: its next request is admitted.", a.Key, f.Level, rule)
 	}

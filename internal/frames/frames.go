@@ -37,7 +37,7 @@ var (
 	// ErrForeign tells that the file is no such file at all.
 	ErrForeign = errors.New("not a state file")
 	// ErrVersion tells that it is of another version.
-	ErrVersion = errors.New("of another version")
+	ErrVersion = errors.New("has another version")
 	// ErrTorn tells that the file ends too early.
 	ErrTorn = errors.New("torn: it ends too early")
 	// ErrDamaged tells that a checksum is wrong, or what it vouches for has no meaning.

@@ -210,9 +210,9 @@ func (s *Set) tell(n *news) {
 	attrs := []any{slog.String("list", n.List.String()), slog.String("file", n.Path), slog.Int("entries", len(n.Prefixes))}
 	switch {
 	case n.err != "":
-		s.config.Log.Error("the list file was not read again: its old entries stay", append(attrs, slog.String("error", n.err))...)
+		s.config.Log.Error("the list file could not be read again: its old entries stay in force", append(attrs, slog.String("error", n.err))...)
 	case n.changed && len(n.Prefixes) == 0:
-		s.config.Log.Warn("the list file has no entries any more", append(attrs, slog.Int("before", n.before))...)
+		s.config.Log.Warn("the list file no longer has entries", append(attrs, slog.Int("before", n.before))...)
 	case n.changed, n.mended:
 		s.config.Log.Info("the list file was read again", append(attrs, slog.Int("before", n.before))...)
 	}

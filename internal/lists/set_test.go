@@ -130,7 +130,7 @@ func TestFollow(t *testing.T) {
 		t.Error("an entry is left of a list that was emptied")
 	}
 	f.said("no such file", 1)
-	f.said(`level=WARN msg="the list file has no entries any more" list=deny`, 1)
+	f.said(`level=WARN msg="the list file no longer has entries" list=deny`, 1)
 }
 
 // A file that is written while it is read is not taken for what it was in between.

@@ -89,7 +89,7 @@ func (c *change) check() error {
 		return operator.Refuse(http.StatusBadRequest, "nothing to change: %s", example)
 	}
 	if c.Mode != "" && c.Mode != fastlimit.Enforce.String() && c.Mode != fastlimit.Shadow.String() {
-		return operator.Refuse(http.StatusUnprocessableEntity, "mode: %s is none; want enforce or shadow", safetext.Quote(c.Mode, 64))
+		return operator.Refuse(http.StatusUnprocessableEntity, "mode: %s is not a mode; want enforce or shadow", safetext.Quote(c.Mode, 64))
 	}
 	if c.Rate == "" {
 		return nil
@@ -120,7 +120,7 @@ func (c *change) over(later change) change {
 func (s *Set) Change(ctx context.Context, rule string, b []byte, by string) (any, error) {
 	var want body
 	if err := strictjson.Decode(b, &want); err != nil {
-		return nil, operator.Refuse(http.StatusBadRequest, "the body changes no rule: %v; %s", operator.WrongType(err, wants), example)
+		return nil, operator.Refuse(http.StatusBadRequest, "the body is not a change of a rule: %v; %s", operator.WrongType(err, wants), example)
 	}
 	c, life, err := want.change(rule)
 	if err == nil && want.AllNodes && s.peers() == nil {
@@ -139,7 +139,7 @@ func (s *Set) Change(ctx context.Context, rule string, b []byte, by string) (any
 	return shown, nil
 }
 
-var errAlone = operator.Refuse(http.StatusUnprocessableEntity, "this node is in no cluster: leave out --all-nodes")
+var errAlone = operator.Refuse(http.StatusUnprocessableEntity, "this node is not in a cluster: leave out --all-nodes")
 
 func (s *Set) make(c change, life time.Duration, by string, forAll bool) (*Shown, error) {
 	s.config.Changing.Lock()
@@ -191,7 +191,7 @@ func (s *Set) undo(rule, by string, forAll bool) (*Shown, error) {
 	case at < 0:
 		return nil, s.noRule(rule)
 	case len(rest) == len(all) && (!forAll || s.known(rule) == version{}):
-		return nil, operator.Refuse(http.StatusNotFound, "nothing is live of rule %s: it is as the file says", rule)
+		return nil, operator.Refuse(http.StatusNotFound, "rule %s has not been changed: it is as in the file", rule)
 	}
 	if err := s.config.Apply(changed(file, rest)); err != nil {
 		return nil, refused(rule, err)
@@ -241,5 +241,5 @@ func refused(rule string, err error) error {
 	}](err); ok {
 		return err
 	}
-	return operator.Refuse(http.StatusUnprocessableEntity, "the rules do not hold so: %v", err)
+	return operator.Refuse(http.StatusUnprocessableEntity, "the rules would not be valid: %v", err)
 }

@@ -137,7 +137,7 @@ func TestEnds(t *testing.T) {
 		}
 		for _, line := range []string{
 			`msg="live rule set" by=alice rule=b change="rate=5/s burst=50" for=30m0s`, `change="mode=shadow rate=5/s burst=50" for=20m0s`,
-			`msg="live rule ended" cause="its time" rule=b was="mode=shadow rate=5/s burst=50"`, `level=ERROR msg="a rule cannot go back`,
+			`msg="live rule ended" cause="its time" rule=b was="mode=shadow rate=5/s burst=50"`, `level=ERROR msg="a rule cannot be restored`,
 		} {
 			if !strings.Contains(n.log.String(), line) {
 				t.Errorf("%s is not in\n%s", line, n.log.String())
@@ -166,7 +166,7 @@ func TestRefused(t *testing.T) {
 		{"a", `{"mode":1}`, 400, "mode: want enforce or shadow, not number"},
 		{"a", `{"limit":"1/s"}`, 400, `unknown field "limit"`},
 		{"a", `{"rate":"1/s","rate":"2/s"}`, 400, "twice"},
-		{"a", `{"mode":"off"}`, 422, `mode: off is none; want enforce or shadow`},
+		{"a", `{"mode":"off"}`, 422, `mode: off is not a mode; want enforce or shadow`},
 		{"a", `{"rate":"fast"}`, 422, "rate: "},
 		{"a", `{"rate":"0/s"}`, 422, "rate: "},
 		{"a", `{"burst":0}`, 422, "burst: 0 admits nobody"},

@@ -106,7 +106,7 @@ func (s *Set) Answer(peer string, b []byte) []byte {
 	var a answer
 	switch err := json.Unmarshal(b, &q); {
 	case err != nil:
-		a.Problem = "it does not know this question"
+		a.Problem = "its version does not support this"
 	case !q.Ask:
 		a.Rules = s.records()
 	case !s.config.Accept:
@@ -143,7 +143,7 @@ func (s *Set) ask(ctx context.Context, peer string) error {
 	}
 	var a answer
 	if err = json.Unmarshal(b, &a); err != nil {
-		return errors.New("it answers something else")
+		return errors.New("its answer is not understood")
 	}
 	return s.merge(a.Rules, 0)
 }
@@ -269,7 +269,7 @@ func (s *Set) tell(ctx context.Context) []NodeAnswer {
 			case err != nil:
 				answers[i].Problem = err.Error()
 			case json.Unmarshal(b, &a) != nil:
-				answers[i].Problem = "it answers something else"
+				answers[i].Problem = "its answer is not understood"
 			default:
 				answers[i].Follows, answers[i].Problem = a.Problem == "", safetext.Clip(a.Problem, 500)
 			}

@@ -117,7 +117,7 @@ func (s *Set) end(now time.Time) error {
 		return nil
 	}
 	if err := s.config.Apply(changed(file, rest)); err != nil {
-		s.config.Log.Error("a rule cannot go back to what the file says; it is tried again", slog.Any("error", err))
+		s.config.Log.Error("a rule cannot be restored to what the file says; trying again", slog.Any("error", err))
 		return err
 	}
 	s.set(file, rest)

@@ -17,18 +17,18 @@ func Cluster(stats func() gossip.Stats) prometheus.Collector {
 // left drop out of the gauges; counters have no label of a peer, since a counter must
 // not disappear.
 var clusterMetrics = []prom.Metric[gossip.Stats]{
-	prom.Counters("sync_bytes_total", "Bytes on the cluster's sockets, UDP and TCP, membership and what was rejected included.", []string{"direction"},
+	prom.Counters("sync_bytes_total", "Bytes on the cluster's sockets, UDP and TCP, including membership and rejected data.", []string{"direction"},
 		func(s *gossip.Stats, add func(uint64, ...string)) {
 			add(s.SentBytes, "sent")
 			add(s.ReceivedBytes, "received")
 		}),
-	prom.Counters("sync_packets_total", "Packets of counts and bans: made, which go to every peer, and taken in.", []string{"direction"},
+	prom.Counters("sync_packets_total", "Packets of counts and bans: created, each of which goes to every peer, and accepted.", []string{"direction"},
 		func(s *gossip.Stats, add func(uint64, ...string)) {
 			add(s.Delta.SentPackets, "sent")
 			add(s.Delta.ReceivedPackets, "received")
 		}),
 	prom.Gauge("sync_peers", "Other nodes that are up.", func(s *gossip.Stats) float64 { return float64(s.Peers) }),
-	prom.Gauge("sync_name_taken", "1 while this node is not ready because another one has its name and started before it.",
+	prom.Gauge("sync_name_taken", "1 while this node is not ready because another node has the same name and started before it.",
 		func(s *gossip.Stats) float64 { return oneIf(s.Yields) }),
 	prom.Counters("sync_rejected_total", "Packets, streams and parts of packets that were dropped, by reason.", []string{"reason"},
 		func(s *gossip.Stats, add func(uint64, ...string)) {
@@ -36,39 +36,39 @@ var clusterMetrics = []prom.Metric[gossip.Stats]{
 				add(n, reason)
 			}
 		}),
-	prom.Gauges("sync_lag_seconds", "Time since the last packet of counts of a peer.", []string{"peer"},
+	prom.Gauges("sync_lag_seconds", "Time since the last packet of counts from a peer.", []string{"peer"},
 		func(s *gossip.Stats, set func(float64, ...string)) {
 			for _, p := range s.Delta.Peers {
 				set(p.Lag.Seconds(), p.Node)
 			}
 		}),
-	ruleGauge("sync_floor_units", "Most units of one client in this epoch that the table of top talkers may not know.",
+	ruleGauge("sync_floor_units", "The most units of one client in this epoch that the table of top talkers may have missed.",
 		func(s *gossip.Stats, i int) float64 { return float64(s.Delta.Rules[i].Floor) }),
-	ruleGauge("sync_unsent_units", "Most units of one client that wait for room in a packet.",
+	ruleGauge("sync_unsent_units", "The most units of one client that wait for room in a packet.",
 		func(s *gossip.Stats, i int) float64 { return float64(s.Delta.Rules[i].Unsent) }),
-	ruleGauge("sync_hidden_units", "Most units of one client in an epoch that the peers may not be told: f of the bound.",
+	ruleGauge("sync_hidden_units", "The most units of one client in an epoch that peers may not learn of: f in the bound.",
 		func(s *gossip.Stats, i int) float64 { return float64(s.Delta.Rules[i].Hidden) }),
-	prom.Counter("sync_merged_total", "Counts of peers that told something new.", func(s *gossip.Stats) uint64 { return s.Delta.MergedSlots }),
-	prom.Counter("sync_charged_units_total", "Units of peers charged to the sketches here.", func(s *gossip.Stats) uint64 { return s.Delta.ChargedUnits }),
-	prom.Counters("sync_bans_total", "Bans told: of this node, and of others, once each.", []string{"direction"},
+	prom.Counter("sync_merged_total", "Peer entries that changed local state.", func(s *gossip.Stats) uint64 { return s.Delta.MergedSlots }),
+	prom.Counter("sync_charged_units_total", "Units from peers charged to this node's sketches.", func(s *gossip.Stats) uint64 { return s.Delta.ChargedUnits }),
+	prom.Counters("sync_bans_total", "Bans sent by this node and received from others, once each.", []string{"direction"},
 		func(s *gossip.Stats, add func(uint64, ...string)) {
 			add(s.Delta.Bans.Sent, "sent")
 			add(s.Delta.Bans.Received, "received")
 		}),
-	prom.Counters("sync_unbans_total", "Bans that were told and then ended before their time, by an operator at the node that had banned.", []string{"direction"},
+	prom.Counters("sync_unbans_total", "Bans that were sent and then ended early, by an operator at the node that had banned.", []string{"direction"},
 		func(s *gossip.Stats, add func(uint64, ...string)) {
 			add(s.Delta.Bans.UnbansSent, "sent")
 			add(s.Delta.Bans.UnbansReceived, "received")
 		}),
 	prom.Counter("sync_bans_applied_total", "Bans of other nodes that were applied here.", func(s *gossip.Stats) uint64 { return s.Delta.Bans.Applied }),
-	prom.Counters("sync_bans_refused_total", "Bans of other nodes that were not applied, and of this one that were not told, by reason.", []string{"reason"},
+	prom.Counters("sync_bans_refused_total", "Bans of other nodes that were not applied, and bans of this node that were not sent, by reason.", []string{"reason"},
 		func(s *gossip.Stats, add func(uint64, ...string)) {
 			for reason, n := range s.Delta.Bans.Refused {
 				add(n, delta.BanReason(reason).String())
 			}
 		}),
-	prom.Gauge("sync_mirrors", "Nodes whose counts are kept, those that are gone included.", func(s *gossip.Stats) float64 { return float64(s.Delta.Mirrors) }),
-	prom.Gauge("sync_mirror_bytes", "Memory of these counts.", func(s *gossip.Stats) float64 { return float64(s.Delta.MirrorBytes) }),
+	prom.Gauge("sync_mirrors", "Nodes whose counts are kept, including nodes that have left.", func(s *gossip.Stats) float64 { return float64(s.Delta.Mirrors) }),
+	prom.Gauge("sync_mirror_bytes", "Memory that these counts use.", func(s *gossip.Stats) float64 { return float64(s.Delta.MirrorBytes) }),
 }
 
 // ruleGauge is a gauge with a series for each rule. Rules are those of the configuration,

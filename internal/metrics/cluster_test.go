@@ -29,34 +29,34 @@ func TestCluster(t *testing.T) {
 # HELP fastlimit_sync_bans_applied_total Bans of other nodes that were applied here.
 # TYPE fastlimit_sync_bans_applied_total counter
 fastlimit_sync_bans_applied_total 15
-# HELP fastlimit_sync_bans_refused_total Bans of other nodes that were not applied, and of this one that were not told, by reason.
+# HELP fastlimit_sync_bans_refused_total Bans of other nodes that were not applied, and bans of this node that were not sent, by reason.
 # TYPE fastlimit_sync_bans_refused_total counter
 fastlimit_sync_bans_refused_total{reason="cap"} 18
 fastlimit_sync_bans_refused_total{reason="full"} 19
 fastlimit_sync_bans_refused_total{reason="not_accepted"} 16
 fastlimit_sync_bans_refused_total{reason="rule"} 17
 fastlimit_sync_bans_refused_total{reason="untold"} 20
-# HELP fastlimit_sync_bans_total Bans told: of this node, and of others, once each.
+# HELP fastlimit_sync_bans_total Bans sent by this node and received from others, once each.
 # TYPE fastlimit_sync_bans_total counter
 fastlimit_sync_bans_total{direction="received"} 13
 fastlimit_sync_bans_total{direction="sent"} 11
-# HELP fastlimit_sync_bytes_total Bytes on the cluster's sockets, UDP and TCP, membership and what was rejected included.
+# HELP fastlimit_sync_bytes_total Bytes on the cluster's sockets, UDP and TCP, including membership and rejected data.
 # TYPE fastlimit_sync_bytes_total counter
 fastlimit_sync_bytes_total{direction="received"} 900
 fastlimit_sync_bytes_total{direction="sent"} 1000
-# HELP fastlimit_sync_charged_units_total Units of peers charged to the sketches here.
+# HELP fastlimit_sync_charged_units_total Units from peers charged to this node's sketches.
 # TYPE fastlimit_sync_charged_units_total counter
 fastlimit_sync_charged_units_total 60
-# HELP fastlimit_sync_floor_units Most units of one client in this epoch that the table of top talkers may not know.
+# HELP fastlimit_sync_floor_units The most units of one client in this epoch that the table of top talkers may have missed.
 # TYPE fastlimit_sync_floor_units gauge
 fastlimit_sync_floor_units{rule="per-ip"} 4
-# HELP fastlimit_sync_lag_seconds Time since the last packet of counts of a peer.
+# HELP fastlimit_sync_lag_seconds Time since the last packet of counts from a peer.
 # TYPE fastlimit_sync_lag_seconds gauge
 fastlimit_sync_lag_seconds{peer="b"} 0.25
-# HELP fastlimit_sync_merged_total Counts of peers that told something new.
+# HELP fastlimit_sync_merged_total Peer entries that changed local state.
 # TYPE fastlimit_sync_merged_total counter
 fastlimit_sync_merged_total 5
-# HELP fastlimit_sync_name_taken 1 while this node is not ready because another one has its name and started before it.
+# HELP fastlimit_sync_name_taken 1 while this node is not ready because another node has the same name and started before it.
 # TYPE fastlimit_sync_name_taken gauge
 fastlimit_sync_name_taken 1
 # HELP fastlimit_sync_peers Other nodes that are up.
@@ -66,11 +66,11 @@ fastlimit_sync_peers 2
 # TYPE fastlimit_sync_rejected_total counter
 fastlimit_sync_rejected_total{reason="cap"} 0
 fastlimit_sync_rejected_total{reason="key"} 3
-# HELP fastlimit_sync_unbans_total Bans that were told and then ended before their time, by an operator at the node that had banned.
+# HELP fastlimit_sync_unbans_total Bans that were sent and then ended early, by an operator at the node that had banned.
 # TYPE fastlimit_sync_unbans_total counter
 fastlimit_sync_unbans_total{direction="received"} 14
 fastlimit_sync_unbans_total{direction="sent"} 12
-# HELP fastlimit_sync_unsent_units Most units of one client that wait for room in a packet.
+# HELP fastlimit_sync_unsent_units The most units of one client that wait for room in a packet.
 # TYPE fastlimit_sync_unsent_units gauge
 fastlimit_sync_unsent_units{rule="per-ip"} 2
 `

@@ -15,12 +15,12 @@ type listFiles []lists.State
 
 // The names of files are those of the configuration, so they may be labels.
 var listMetrics = []prom.Metric[listFiles]{
-	listGauge("list_file_entries", "Entries of a file of the allow or deny list that are in force.", func(f *lists.State) float64 { return float64(f.Entries) }),
-	listGauge("list_file_last_success_timestamp_seconds", "When a file of the allow or deny list was last read with success, in seconds since 1970.",
+	listGauge("list_file_entries", "Entries in force from a file of the allow or deny list.", func(f *lists.State) float64 { return float64(f.Entries) }),
+	listGauge("list_file_last_success_timestamp_seconds", "When a file of the allow or deny list was last read successfully, in seconds since 1970.",
 		func(f *lists.State) float64 { return float64(f.Read.UnixMilli()) / 1000 }),
-	listGauge("list_file_failing", "1 while the entries in force are not those of the file, because it cannot be read or has a mistake.",
+	listGauge("list_file_failing", "1 while the entries in force are older than the file, because it cannot be read or contains a mistake.",
 		func(f *lists.State) float64 { return oneIf(f.Error != "") }),
-	prom.Counters("list_file_errors_total", "Times that a file of the allow or deny list could not be read, or had a mistake.", listLabels,
+	prom.Counters("list_file_errors_total", "Times that a file of the allow or deny list could not be read, or contained a mistake.", listLabels,
 		func(all *listFiles, add func(uint64, ...string)) {
 			for _, f := range *all {
 				add(f.Failures, f.List.String(), f.Path)

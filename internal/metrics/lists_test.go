@@ -22,19 +22,19 @@ func TestListMetrics(t *testing.T) {
 		t.Errorf("lint: %v, %v", problems, err)
 	}
 	const want = `
-# HELP fastlimit_list_file_entries Entries of a file of the allow or deny list that are in force.
+# HELP fastlimit_list_file_entries Entries in force from a file of the allow or deny list.
 # TYPE fastlimit_list_file_entries gauge
 fastlimit_list_file_entries{file="/etc/block",list="deny"} 0
 fastlimit_list_file_entries{file="cdn.txt",list="allow"} 12
-# HELP fastlimit_list_file_errors_total Times that a file of the allow or deny list could not be read, or had a mistake.
+# HELP fastlimit_list_file_errors_total Times that a file of the allow or deny list could not be read, or contained a mistake.
 # TYPE fastlimit_list_file_errors_total counter
 fastlimit_list_file_errors_total{file="/etc/block",list="deny"} 3
 fastlimit_list_file_errors_total{file="cdn.txt",list="allow"} 0
-# HELP fastlimit_list_file_failing 1 while the entries in force are not those of the file, because it cannot be read or has a mistake.
+# HELP fastlimit_list_file_failing 1 while the entries in force are older than the file, because it cannot be read or contains a mistake.
 # TYPE fastlimit_list_file_failing gauge
 fastlimit_list_file_failing{file="/etc/block",list="deny"} 1
 fastlimit_list_file_failing{file="cdn.txt",list="allow"} 0
-# HELP fastlimit_list_file_last_success_timestamp_seconds When a file of the allow or deny list was last read with success, in seconds since 1970.
+# HELP fastlimit_list_file_last_success_timestamp_seconds When a file of the allow or deny list was last read successfully, in seconds since 1970.
 # TYPE fastlimit_list_file_last_success_timestamp_seconds gauge
 fastlimit_list_file_last_success_timestamp_seconds{file="/etc/block",list="deny"} 1.700000001e+09
 fastlimit_list_file_last_success_timestamp_seconds{file="cdn.txt",list="allow"} 1.7000000005e+09

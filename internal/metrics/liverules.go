@@ -14,7 +14,7 @@ func LiveRules(ends func() map[string]time.Duration) prometheus.Collector {
 }
 
 var liveRuleMetrics = []prom.Metric[map[string]time.Duration]{
-	prom.Gauges("live_rule_seconds", "Time until a rule that an operator has changed is as the file says again; 0 if it is.", []string{"rule"},
+	prom.Gauges("live_rule_seconds", "Time until a rule that an operator has changed is as in the file again; 0 if it is not changed.", []string{"rule"},
 		func(ends *map[string]time.Duration, set func(float64, ...string)) {
 			for rule, left := range *ends {
 				set(left.Seconds(), rule)

@@ -17,7 +17,7 @@ func TestLiveRules(t *testing.T) {
 		t.Errorf("lint: %v, %v", problems, err)
 	}
 	want := `
-# HELP fastlimit_live_rule_seconds Time until a rule that an operator has changed is as the file says again; 0 if it is.
+# HELP fastlimit_live_rule_seconds Time until a rule that an operator has changed is as in the file again; 0 if it is not changed.
 # TYPE fastlimit_live_rule_seconds gauge
 fastlimit_live_rule_seconds{rule="login"} 0
 fastlimit_live_rule_seconds{rule="per-ip"} 90

@@ -19,13 +19,13 @@ var overrideMetrics = []prom.Metric[overrides.Stats]{
 				set(float64(r.Live), r.Rule, "live")
 			}
 		}),
-	prom.Gauge("overrides_unused", "Live overrides that are not in force on this node: of rules that it does not have, or for lack of memory.",
+	prom.Gauge("overrides_unused", "Live overrides that are not in force on this node, because it does not have the rule or not enough memory.",
 		func(s *overrides.Stats) float64 { return float64(s.Unused) }),
-	prom.Gauge("overrides_ignored_records", "Records in the store that are no live overrides, or too large.",
+	prom.Gauge("overrides_ignored_records", "Records in the store that are not live overrides, or too large.",
 		func(s *overrides.Stats) float64 { return float64(s.Ignored) }),
-	prom.Gauge("overrides_bytes", "Memory of live overrides, at most an eighth of memory.", func(s *overrides.Stats) float64 { return float64(s.Bytes) }),
-	prom.Gauge("overrides_poll_age_seconds", "Time since the store last told which live overrides there are.",
+	prom.Gauge("overrides_bytes", "Memory that live overrides use, at most an eighth of memory.", func(s *overrides.Stats) float64 { return float64(s.Bytes) }),
+	prom.Gauge("overrides_poll_age_seconds", "Time since live overrides were last read from the store.",
 		func(s *overrides.Stats) float64 { return s.Age.Seconds() }),
-	prom.Counter("overrides_errors_total", "Failures to ask the store for live overrides, or to change them there.", func(s *overrides.Stats) uint64 { return s.Errors }),
+	prom.Counter("overrides_errors_total", "Failures to read live overrides from the store, or to change them there.", func(s *overrides.Stats) uint64 { return s.Errors }),
 	prom.Counter("overrides_applied_total", "Times that a set of live overrides was applied.", func(s *overrides.Stats) uint64 { return s.Applied }),
 }

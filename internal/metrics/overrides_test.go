@@ -29,19 +29,19 @@ fastlimit_overrides{rule="b",source="live"} 0
 # HELP fastlimit_overrides_applied_total Times that a set of live overrides was applied.
 # TYPE fastlimit_overrides_applied_total counter
 fastlimit_overrides_applied_total 7
-# HELP fastlimit_overrides_bytes Memory of live overrides, at most an eighth of memory.
+# HELP fastlimit_overrides_bytes Memory that live overrides use, at most an eighth of memory.
 # TYPE fastlimit_overrides_bytes gauge
 fastlimit_overrides_bytes 6
-# HELP fastlimit_overrides_errors_total Failures to ask the store for live overrides, or to change them there.
+# HELP fastlimit_overrides_errors_total Failures to read live overrides from the store, or to change them there.
 # TYPE fastlimit_overrides_errors_total counter
 fastlimit_overrides_errors_total 3
-# HELP fastlimit_overrides_ignored_records Records in the store that are no live overrides, or too large.
+# HELP fastlimit_overrides_ignored_records Records in the store that are not live overrides, or too large.
 # TYPE fastlimit_overrides_ignored_records gauge
 fastlimit_overrides_ignored_records 4
-# HELP fastlimit_overrides_poll_age_seconds Time since the store last told which live overrides there are.
+# HELP fastlimit_overrides_poll_age_seconds Time since live overrides were last read from the store.
 # TYPE fastlimit_overrides_poll_age_seconds gauge
 fastlimit_overrides_poll_age_seconds 1.5
-# HELP fastlimit_overrides_unused Live overrides that are not in force on this node: of rules that it does not have, or for lack of memory.
+# HELP fastlimit_overrides_unused Live overrides that are not in force on this node, because it does not have the rule or not enough memory.
 # TYPE fastlimit_overrides_unused gauge
 fastlimit_overrides_unused 5
 `

@@ -20,10 +20,10 @@ func Reloads(stats func() ReloadStats) prometheus.Collector {
 }
 
 var reloadMetrics = []prom.Metric[ReloadStats]{
-	prom.Gauge("config_last_reload_success", "1 if the configuration was read and holds since the start or the last reload, 0 if that reload has failed.", func(s *ReloadStats) float64 {
+	prom.Gauge("config_last_reload_success", "1 if the start or the last reload read the configuration and applied it, 0 if that reload failed.", func(s *ReloadStats) float64 {
 		return oneIf(!s.Failed)
 	}),
-	prom.Gauge("config_last_reload_success_timestamp_seconds", "When the configuration that holds was read, in seconds since 1970.", func(s *ReloadStats) float64 {
+	prom.Gauge("config_last_reload_success_timestamp_seconds", "When the configuration in force was read, in seconds since 1970.", func(s *ReloadStats) float64 {
 		return float64(s.Last.UnixMilli()) / 1000
 	}),
 	prom.Counters("config_reloads_total", "Reloads by result: ok, failed.", []string{"result"}, func(s *ReloadStats, add func(uint64, ...string)) {

@@ -39,20 +39,20 @@ type stateStats struct {
 }
 
 var stateMetrics = []prom.Metric[stateStats]{
-	prom.Gauge("state_last_success_timestamp_seconds", "When the state file was last written with success, in seconds since 1970; 0 if never.", func(s *stateStats) float64 {
+	prom.Gauge("state_last_success_timestamp_seconds", "When the state file was last written successfully, in seconds since 1970; 0 if never.", func(s *stateStats) float64 {
 		if s.Written.IsZero() {
 			return 0
 		}
 		return float64(s.Written.UnixMilli()) / 1000
 	}),
-	prom.Gauge("state_file_bytes", "Length of the state file when it was last written.", func(s *stateStats) float64 { return float64(s.Bytes) }),
-	prom.Gauge("state_write_duration_seconds", "Time that the state file last took to be written, pauses included.", func(s *stateStats) float64 { return s.Took.Seconds() }),
+	prom.Gauge("state_file_bytes", "Size of the state file when it was last written.", func(s *stateStats) float64 { return float64(s.Bytes) }),
+	prom.Gauge("state_write_duration_seconds", "Time that the last write of the state file took, including pauses.", func(s *stateStats) float64 { return s.Took.Seconds() }),
 	prom.Counters("state_errors_total", "Times that the state file could not be written, by class: full, refused, missing, other.", []string{"class"},
 		func(s *stateStats, add func(uint64, ...string)) {
 			for _, c := range statefile.Classes {
 				add(s.Errors[c], string(c))
 			}
 		}),
-	prom.Gauges("state_loaded", "1 for what has come of the state file at the start.", []string{"result"},
+	prom.Gauges("state_loaded", "1 for the result of loading the state file at start.", []string{"result"},
 		func(s *stateStats, set func(float64, ...string)) { set(1, string(s.loaded)) }),
 }

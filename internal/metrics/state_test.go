@@ -25,16 +25,16 @@ fastlimit_state_errors_total{class="full"} 3
 fastlimit_state_errors_total{class="missing"} 0
 fastlimit_state_errors_total{class="other"} 0
 fastlimit_state_errors_total{class="refused"} 0
-# HELP fastlimit_state_file_bytes Length of the state file when it was last written.
+# HELP fastlimit_state_file_bytes Size of the state file when it was last written.
 # TYPE fastlimit_state_file_bytes gauge
 fastlimit_state_file_bytes 1234
-# HELP fastlimit_state_last_success_timestamp_seconds When the state file was last written with success, in seconds since 1970; 0 if never.
+# HELP fastlimit_state_last_success_timestamp_seconds When the state file was last written successfully, in seconds since 1970; 0 if never.
 # TYPE fastlimit_state_last_success_timestamp_seconds gauge
 fastlimit_state_last_success_timestamp_seconds 1.7000000005e+09
-# HELP fastlimit_state_loaded 1 for what has come of the state file at the start.
+# HELP fastlimit_state_loaded 1 for the result of loading the state file at start.
 # TYPE fastlimit_state_loaded gauge
 fastlimit_state_loaded{result="torn"} 1
-# HELP fastlimit_state_write_duration_seconds Time that the state file last took to be written, pauses included.
+# HELP fastlimit_state_write_duration_seconds Time that the last write of the state file took, including pauses.
 # TYPE fastlimit_state_write_duration_seconds gauge
 fastlimit_state_write_duration_seconds 1.5
 `

@@ -79,7 +79,7 @@ func roundTrips(s *remote.Stats) (n uint64, seconds float64, atMost map[float64]
 // dashboard for any store is made of those above.
 func Redis(stats func() redisstore.Stats) prometheus.Collector {
 	return prom.Collector(stats, []prom.Metric[redisstore.Stats]{
-		prom.Counter("redis_commands_total", "Commands in all batches: one each, but in a cluster; those sent again included.",
+		prom.Counter("redis_commands_total", "Commands in all batches, including those sent again: one per batch, except in Redis Cluster.",
 			func(s *redisstore.Stats) uint64 { return s.Commands }),
 		prom.Gauge("redis_clock_offset_seconds", "Redis's clock minus this machine's, at the last answer. For display only.",
 			func(s *redisstore.Stats) float64 { return s.ClockOffset.Seconds() }),
@@ -94,7 +94,7 @@ func Redis(stats func() redisstore.Stats) prometheus.Collector {
 // Postgres is likewise of the PostgreSQL driver.
 func Postgres(stats func() pgstore.Stats) prometheus.Collector {
 	return prom.Collector(stats, []prom.Metric[pgstore.Stats]{
-		prom.Counter("postgres_statements_total", "Statements sent: one per batch, probes included.",
+		prom.Counter("postgres_statements_total", "Statements sent: one per batch, including probes.",
 			func(s *pgstore.Stats) uint64 { return s.Statements }),
 		prom.Counter("postgres_pruned_rows_total", "Expired rows that this node has deleted.",
 			func(s *pgstore.Stats) uint64 { return s.Pruned }),

@@ -69,7 +69,7 @@ func TestRedisMetrics(t *testing.T) {
 # HELP fastlimit_redis_clock_offset_seconds Redis's clock minus this machine's, at the last answer. For display only.
 # TYPE fastlimit_redis_clock_offset_seconds gauge
 fastlimit_redis_clock_offset_seconds 0.001
-# HELP fastlimit_redis_commands_total Commands in all batches: one each, but in a cluster; those sent again included.
+# HELP fastlimit_redis_commands_total Commands in all batches, including those sent again: one per batch, except in Redis Cluster.
 # TYPE fastlimit_redis_commands_total counter
 fastlimit_redis_commands_total 9
 # HELP fastlimit_redis_connections Connections to Redis, by state.

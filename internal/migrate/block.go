@@ -63,11 +63,11 @@ func (m *migration) walk(b *block, all []nginxconf.Directive) {
 func (m *migration) other(b *block, d *nginxconf.Directive) {
 	switch {
 	case d.Name == "limit_conn_status" || d.Name == "limit_conn_dry_run":
-		m.lose(d.Place(), "%s: connections beyond a limit are closed, or answered by 503", text(d))
+		m.lose(d.Place(), "%s: connections beyond a limit are closed, or answered with 503", text(d))
 	case d.Name == "limit_rate" || d.Name == "limit_rate_after":
 		m.lose(d.Place(), "%s: bandwidth is not limited here", text(d))
 	case d.Name == "limit_zone" || strings.HasPrefix(d.Name, "limit_") && !slices.Contains(ignored, d.Name):
-		m.lose(d.Place(), "%s: is not known", text(d))
+		m.lose(d.Place(), "%s: is unknown", text(d))
 	case d.Name == "stream" || d.Name == "mail":
 		m.lostIn(d, d.Block)
 	case d.Braced:
@@ -80,7 +80,7 @@ func (m *migration) other(b *block, d *nginxconf.Directive) {
 func (m *migration) lostIn(of *nginxconf.Directive, all []nginxconf.Directive) {
 	for i := range all {
 		if d := &all[i]; strings.HasPrefix(d.Name, "limit_") {
-			m.lose(d.Place(), "%s: of %s, and fastlimit decides on HTTP requests", text(d), of.Name)
+			m.lose(d.Place(), "%s: belongs to %s, and fastlimit decides only about HTTP requests", text(d), of.Name)
 		}
 		m.lostIn(of, all[i].Block)
 	}
@@ -118,14 +118,14 @@ func (m *migration) hostPatterns(b *block, d *nginxconf.Directive, name string) 
 	case name == "_" || name == "" || name == "-": // the usual names for "none"
 		return nil
 	case strings.HasPrefix(name, "~"):
-		b.unmatched = text(d) + " is a regular expression, and hosts are matched by patterns"
+		b.unmatched = text(d) + " is a regular expression, but hosts are matched by patterns"
 		return nil
 	case strings.HasPrefix(name, "."): // the name and what is below it
 		patterns = []string{strings.ToLower(name[1:]), "*" + strings.ToLower(name)}
 	}
 	for _, p := range patterns {
 		if err := policy.CheckHostPattern(p); err != nil {
-			b.unmatched = text(d) + " is no name of a host"
+			b.unmatched = text(d) + " is not a host name"
 		}
 	}
 	return patterns

@@ -72,7 +72,7 @@ func readLimitReq(d *nginxconf.Directive) (a applied, problem string) {
 			ok = false // perhaps of a newer version: the limit may mean something else
 		}
 		if !ok {
-			return a, arg + " is not known"
+			return a, arg + " is unknown"
 		}
 	}
 	if a.zone == "" {
@@ -122,7 +122,7 @@ func (m *migration) limitReq(b *block, d *nginxconf.Directive) {
 	case waits:
 		m.r.PerKey = max(m.r.PerKey, a.waiting())
 	case a.waiting() > 0:
-		m.note(d.Place(), "%s: nginx makes requests within the burst wait for their turn; here they are admitted at once, as nobody waits for longer than %v", text(d), limit.MaxMaxWait)
+		m.note(d.Place(), "%s: nginx makes requests within the burst wait for their turn; here they are admitted at once, as the longest wait is %v", text(d), limit.MaxMaxWait)
 	}
 	m.r.Rules = append(m.r.Rules, rule)
 }
@@ -145,16 +145,16 @@ func (m *migration) limitConn(b *block, d *nginxconf.Directive) {
 	case len(z.key) != 1 || z.key[0].Kind != policy.KeyIP:
 		problem = "connections are limited by client address only"
 	case len(b.hosts)+len(b.paths) > 0 || b.unmatched != "":
-		problem = "connections are limited for all hosts and paths alike; max_per_client is the setting"
+		problem = "connections are limited for all hosts and paths together, by max_per_client"
 	case m.r.MaxPerClient > 0 && m.r.MaxPerClient != n:
-		problem = fmt.Sprintf("there is one such limit, here that of %s", m.r.maxPlace)
+		problem = fmt.Sprintf("there is only one such limit, already set by %s", m.r.maxPlace)
 	}
 	if problem != "" {
 		m.lose(d.Place(), "%s: %s", text(d), problem)
 		return
 	}
 	m.r.MaxPerClient, m.r.maxPlace = n, d.Place()
-	m.note(d.Place(), "%s: nginx counts connections that have a request, max_per_client all that are open, of an IPv6 client those of its /64", text(d))
+	m.note(d.Place(), "%s: nginx counts connections with a request in progress, max_per_client all that are open, and IPv6 clients by their /64", text(d))
 	m.noteOtherConns(b, d)
 }
 
@@ -163,7 +163,7 @@ func (m *migration) limitConn(b *block, d *nginxconf.Directive) {
 func (m *migration) noteOtherConns(b *block, d *nginxconf.Directive) {
 	for _, in := range b.inner {
 		if len(in.conns) > 0 && !slices.ContainsFunc(in.conns, func(c *nginxconf.Directive) bool { return first(c.Args) == first(d.Args) }) {
-			m.note(in.conns[0].Place(), "%s: max_per_client of %s counts these connections too, where nginx has this limit instead", text(in.conns[0]), d.Place())
+			m.note(in.conns[0].Place(), "%s: max_per_client of %s counts these connections too; in nginx this limit replaces it", text(in.conns[0]), d.Place())
 		}
 		m.noteOtherConns(in, d)
 	}
@@ -190,7 +190,7 @@ func (m *migration) merge(rules []Rule) (kept []Rule) {
 	for i := range kept {
 		for j := range i {
 			if kept[i].zone == kept[j].zone {
-				m.note(place(&kept[i]), "nginx counts these requests of a client and those of %s together, in zone %s; here each has a limit of its own",
+				m.note(place(&kept[i]), "nginx counts these requests of a client and those of %s together, in zone %s; here each has its own limit",
 					place(&kept[j]), kept[i].zone.name)
 				break
 			}
@@ -261,7 +261,7 @@ func (m *migration) noteOverlaps(root *block) {
 			if p := b.parent; p.d != nil && p.d.Name != "http" && within(r.Match.Hosts, p.hosts) && covers(r.Match.Paths, p.paths) && !r.governs(p) {
 				continue // told of the block around it
 			}
-			m.note(b.d.Place(), "%s: the rule of %s applies to these requests too, where nginx has other limits or none", text(b.d), place(r))
+			m.note(b.d.Place(), "%s: the rule of %s applies to these requests too; nginx has other limits for them, or none", text(b.d), place(r))
 		}
 	}
 }

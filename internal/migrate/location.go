@@ -20,10 +20,10 @@ func (b *block) setPaths() {
 	case "~", "~*":
 		b.paths, why = regexPatterns(arg, kind == "~*")
 		if len(outer) > 0 && why == "" {
-			why = "is within another location, and a pattern cannot say both"
+			why = "is inside another location, and a pattern cannot express both"
 		}
 	case "@":
-		why = "is for requests that nginx sends there itself"
+		why = "is only for requests that nginx itself sends there"
 	default:
 		why = "is not a location"
 	}
@@ -56,7 +56,7 @@ func prefixPattern(path string, exact bool) (patterns []string, why string) {
 	case path == "/" && !exact:
 		return nil, ""
 	case strings.Contains(path, "*"):
-		return nil, "has a star, which is a wildcard here"
+		return nil, "contains a star, which is a wildcard here"
 	case !exact:
 		path += "*"
 	}
@@ -68,7 +68,7 @@ func prefixPattern(path string, exact bool) (patterns []string, why string) {
 func checked(patterns ...string) ([]string, string) {
 	for _, p := range patterns {
 		if policy.CheckPathPattern(p) != nil {
-			return nil, "is not a path as requests have it, decoded and with dots and slashes resolved"
+			return nil, "is not a path as in requests, decoded and with dots and slashes resolved"
 		}
 	}
 	return patterns, ""
@@ -80,7 +80,7 @@ const maxPatterns = 32
 // regexPatterns are the patterns of a regular expression that is made of text,
 // anything, and a choice of these.
 func regexPatterns(re string, fold bool) (patterns []string, why string) {
-	const cannot = "is a regular expression that no pattern can say"
+	const cannot = "is a regular expression that no pattern can express"
 	// nginx has PCRE, which is near enough: what Go does not know is no text.
 	parsed, err := syntax.Parse(re, syntax.Perl)
 	if err != nil {
@@ -95,7 +95,7 @@ func regexPatterns(re string, fold bool) (patterns []string, why string) {
 			return nil, cannot
 		}
 		if fold && strings.ToLower(t) != strings.ToUpper(t) { // it has letters
-			return nil, "is matched in any case, and patterns are not"
+			return nil, "ignores case, and patterns do not"
 		}
 		patterns = append(patterns, t)
 	}

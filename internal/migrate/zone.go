@@ -40,7 +40,7 @@ func (m *migration) addZone(zones map[string]*zone, d *nginxconf.Directive) {
 		case i == 0:
 			key = arg
 		case arg == "sync":
-			z.notes = append(z.notes, "sync: nodes share limits by redis or cluster")
+			z.notes = append(z.notes, "sync: nodes share limits through redis or cluster")
 		}
 	}
 	if z.name == "" {
@@ -81,7 +81,7 @@ func (m *migration) readKey(z *zone, key string) {
 		if problem != "" {
 			// The usual reason is a map to an empty key, for which nginx has no limit.
 			if place := m.variables[f[1]+f[2]]; place != "" {
-				problem = fmt.Sprintf("$%s is made by %s: if it exempts clients, write these under allow", f[1]+f[2], place)
+				problem = fmt.Sprintf("$%s is set by %s: if it exempts clients, list them under allow", f[1]+f[2], place)
 			}
 			z.problem = problem
 			return
@@ -108,16 +108,16 @@ var keyParts = map[string]struct {
 }{
 	"binary_remote_addr": {policy.KeyIP, ""},
 	"remote_addr":        {policy.KeyIP, ""},
-	"realip_remote_addr": {policy.KeyIP, "$realip_remote_addr is the proxy's address: with trusted_proxies, ip is that of the client"},
+	"realip_remote_addr": {policy.KeyIP, "$realip_remote_addr is the proxy's address; with trusted_proxies, ip is that of the client"},
 	"host":               {policy.KeyHost, ""},
 	"http_host":          {policy.KeyHost, ""},
-	"server_name":        {policy.KeyHost, "$server_name is that of the server block, host the one that a client asks for"},
+	"server_name":        {policy.KeyHost, "$server_name is the name of the server block, host is what the client asks for"},
 	"uri":                {policy.KeyPath, ""},
 	"document_uri":       {policy.KeyPath, ""},
-	"request_uri":        {policy.KeyPath, "$request_uri has the query too, path has not"},
+	"request_uri":        {policy.KeyPath, "$request_uri includes the query, path does not"},
 	"request_method":     {policy.KeyMethod, ""},
 
-	"proxy_protocol_addr": {policy.KeyIP, "$proxy_protocol_addr is told by a proxy: name it in trusted_proxies"},
+	"proxy_protocol_addr": {policy.KeyIP, "$proxy_protocol_addr comes from a proxy: name the proxy in trusted_proxies"},
 }
 
 // keyPart is the part of a key that a variable stands for, a note on how it differs
@@ -132,15 +132,15 @@ func keyPart(name string) (part policy.KeyPart, note, problem string) {
 		header = textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(header, "_", "-"))
 		part = policy.KeyPart{Kind: policy.KeyHeader, Name: header}
 		if header == "X-Forwarded-For" || header == "X-Real-Ip" {
-			note = "any client can write " + header + ": rather key: ip, with trusted_proxies and client_ip_header: " + header
+			note = "any client can write " + header + ": better use key: ip, with trusted_proxies and client_ip_header: " + header
 		}
 	} else if cookie, ok := strings.CutPrefix(name, "cookie_"); ok {
 		part = policy.KeyPart{Kind: policy.KeyCookie, Name: cookie}
 	} else {
-		return part, "", fmt.Sprintf("$%s is no part of a key here", name)
+		return part, "", fmt.Sprintf("$%s cannot be a part of a key here", name)
 	}
 	if policy.CheckKeyPart(part) != nil {
-		return part, "", fmt.Sprintf("$%s names no header or cookie", name)
+		return part, "", fmt.Sprintf("$%s does not name a header or cookie", name)
 	}
 	return part, note, ""
 }

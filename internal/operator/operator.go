@@ -54,7 +54,7 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 		*d = Duration(v)
 	}
 	if err != nil {
-		return fmt.Errorf(`for: %s is no time: write for example "30m" or "1h"`, safetext.ASCII(string(b), 40))
+		return fmt.Errorf(`for: %s is not a time: write for example "30m" or "1h"`, safetext.ASCII(string(b), 40))
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ func TestLife(t *testing.T) {
 	for text, want := range map[string]string{
 		"null": "1h0m0s", `"1s"`: "1s", `"366h"`: "366h0m0s", `"8784h"`: "8784h0m0s",
 		`"999ms"`: "for: 999ms is out of range", `"8784h0m1s"`: "for: 8784h0m1s is out of range", `"-1h"`: "out of range", `"0"`: "out of range",
-		`"1"`: `for: "1" is no time`, `1`: "for: 1 is no time", `"\u001b[2J"`: `is no time`, `"99999999999h"`: "is no time",
+		`"1"`: `for: "1" is not a time`, `1`: "for: 1 is not a time", `"\u001b[2J"`: `is not a time`, `"99999999999h"`: "is not a time",
 	} {
 		var change struct{ For *Duration }
 		var life time.Duration

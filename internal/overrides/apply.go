@@ -97,7 +97,7 @@ func (p *tierPool) make(base *fastlimit.Rule, limit fastlimit.Tier, clients, nee
 type noRoomError struct{ used, most int64 }
 
 func (e *noRoomError) Error() string {
-	return fmt.Sprintf("live overrides use %d KiB, and may take %d: an eighth of memory, beside it; delete some, write them to the file, have more clients share a rate and burst, or raise memory",
+	return fmt.Sprintf("live overrides use %d KiB of at most %d, an eighth of memory, on top of it; delete some, write them to the file, give more clients the same rate and burst, or raise memory",
 		e.used>>10, e.most>>10)
 }
 
@@ -200,7 +200,7 @@ func (s *Set) admit(e *entry, base *fastlimit.Rule, n int) error {
 	on := s.rules()
 	if most := cmp.Or(on.policy.MaxOverrides, policy.DefaultMaxOverrides); on.file+n >= most {
 		p.release(e)
-		return fmt.Errorf("there are %d overrides already, with those of the file: delete some, or raise max_overrides, which is %d", on.file+n, most)
+		return fmt.Errorf("there are already %d overrides, including those in the file: delete some, or raise max_overrides, which is %d", on.file+n, most)
 	}
 	if p.bytes+cost > p.most {
 		p.release(e)

@@ -89,12 +89,12 @@ func (s *Set) Put(ctx context.Context, body []byte, by string) (any, error) {
 	}
 	now := s.find(e.record.Name)
 	if now == nil {
-		return nil, operator.Refuse(http.StatusConflict, "somebody else has deleted it a moment ago")
+		return nil, operator.Refuse(http.StatusConflict, "somebody else has just deleted it")
 	}
 	s.config.Log.Info("override set", slog.String("by", by), slog.String("rule", c.Rule), slog.String("key", operator.KeyText(s.shown(now).Key)),
 		slog.String("limit", now.limitText()), slog.Duration("for", life), slog.Time("until", time.Now().Add(life).UTC()))
 	if why := now.wrong + now.problem; why != "" {
-		return nil, operator.Refuse(http.StatusInsufficientStorage, "kept, but not in force on this node: %s", why)
+		return nil, operator.Refuse(http.StatusInsufficientStorage, "stored, but not in force on this node: %s", why)
 	}
 	return s.shown(now), nil
 }
@@ -129,7 +129,7 @@ func (s *Set) remove(ctx context.Context, name, rule string, key []string, by st
 		return err
 	}
 	if !existed && !known {
-		return operator.Refuse(http.StatusNotFound, "no live override of rule %s for %s; those of the file are changed there", safetext.ASCII(rule, 64), shown)
+		return operator.Refuse(http.StatusNotFound, "no live override of rule %s for %s; change those of the file in the file", safetext.ASCII(rule, 64), shown)
 	}
 	s.config.Log.Info("override deleted", slog.String("by", by), slog.String("rule", rule), slog.String("key", shown))
 	return nil
@@ -141,7 +141,7 @@ func (s *Set) change(ctx context.Context, do func(context.Context) error) error 
 	case s.changing <- struct{}{}:
 		defer func() { <-s.changing }()
 	default:
-		return operator.Refuse(http.StatusServiceUnavailable, "%d changes are being made: try again", maxChanging)
+		return operator.Refuse(http.StatusServiceUnavailable, "%d changes are in progress: try again", maxChanging)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*askTimeout)
 	defer cancel()
@@ -151,10 +151,10 @@ func (s *Set) change(ctx context.Context, do func(context.Context) error) error 
 	}
 	switch {
 	case errors.Is(err, registry.ErrFull):
-		return operator.Refuse(http.StatusInsufficientStorage, "there are %d live overrides, as many as there may be: delete some, or write them to the file", registry.MaxRecords)
+		return operator.Refuse(http.StatusInsufficientStorage, "there are %d live overrides, which is the most: delete some, or write them to the file", registry.MaxRecords)
 	case err != nil:
 		s.errors.Add(1)
-		return operator.Refuse(http.StatusServiceUnavailable, "%s did not confirm the change, which may or may not hold: %v", s.config.Kept, err)
+		return operator.Refuse(http.StatusServiceUnavailable, "%s did not confirm the change, which may or may not have been made: %v", s.config.Kept, err)
 	}
 	return nil
 }
@@ -221,7 +221,7 @@ func (on *rules) hide(rule string, key []string) []string {
 	return on.engine.HideKey(r, key)
 }
 
-var errReloaded = errors.New("the rules have just been reloaded: try again")
+var errReloaded = errors.New("the rules were reloaded meanwhile: try again")
 
 // fits reports that there is no room for an override that does not exist yet.
 func (s *Set) fits(e *entry) error {

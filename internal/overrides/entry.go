@@ -62,7 +62,7 @@ func (s *Set) parse(r registry.Record, at time.Time) (*entry, error) {
 	on := s.rules()
 	i, ok := on.byName[e.value.Rule]
 	if !ok {
-		e.wrong = "this node has no rule of that name"
+		e.wrong = "this node has no rule with that name"
 		return e, nil
 	}
 	e.rule = i

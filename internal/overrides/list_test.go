@@ -42,7 +42,7 @@ func TestListOfNoRule(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * pollMost)
-		if l := w.list("nope"); len(l.Overrides) != 1 || !strings.Contains(l.Overrides[0].Problem, "no rule of that name") {
+		if l := w.list("nope"); len(l.Overrides) != 1 || !strings.Contains(l.Overrides[0].Problem, "no rule with that name") {
 			t.Errorf("%+v", l)
 		}
 	})
@@ -60,7 +60,7 @@ func TestPutOfWrongTypes(t *testing.T) {
 		`{"rule":"ip","burst":"5"}`:         "burst: want a whole number from 0 on, not string",
 		`{"rule":"ip","burst":-5}`:          "burst: want a whole number from 0 on, not number -5",
 		`{"rule":"ip","unlimited":"yes"}`:   "unlimited: want true or false, not string",
-		`{"rule":"ip","key":"x","for":"x"}`: `for: "x" is no time`,
+		`{"rule":"ip","key":"x","for":"x"}`: `for: "x" is not a time`,
 		`[]`:                                "want an object, not array",
 	} {
 		_, err := w.set.Put(t.Context(), []byte(body), "me")

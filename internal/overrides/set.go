@@ -222,7 +222,7 @@ func (s *Set) read(ctx context.Context, mark registry.Mark) error {
 		return err
 	}
 	if lost := s.lost(c, at, s.mark.Lost(mark)); len(lost) > 0 {
-		s.config.Log.Warn("live overrides: the store has lost some; it is told what this node knew", slog.Int("known", len(lost)))
+		s.config.Log.Warn("live overrides: the store has lost some; this node writes those that it knew again", slog.Int("known", len(lost)))
 		if err = s.config.Store.Restore(ctx, lost); err != nil {
 			return err
 		}
@@ -264,7 +264,7 @@ func (s *Set) note(ctx context.Context, err error) {
 	case err != nil && ctx.Err() != context.Canceled:
 		s.errors.Add(1)
 		if !s.failing.Swap(true) {
-			s.config.Log.Warn("live overrides: the store cannot be asked; what was known holds, each until its end", slog.Any("error", err))
+			s.config.Log.Warn("live overrides: the store does not answer; known overrides stay in force, each until its end", slog.Any("error", err))
 		}
 	}
 }

@@ -147,7 +147,7 @@ func TestSetFollowsAndEnds(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		b.wants("after its end, without the store", "10.1.2.4", 4)
-		if st := b.set.Stats(); st.Rules[0].Live != 0 || st.Errors == 0 || st.Age < 50*time.Minute || strings.Count(b.log.String(), "cannot be asked") != 1 {
+		if st := b.set.Stats(); st.Rules[0].Live != 0 || st.Errors == 0 || st.Age < 50*time.Minute || strings.Count(b.log.String(), "the store does not answer") != 1 {
 			t.Errorf("%+v\n%s", st, b.log.String())
 		}
 		store.away.Store(false)

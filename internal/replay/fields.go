@@ -51,20 +51,20 @@ func (n needs) lacking(rules []policy.RuleSpec, seen []bool, empty bool) (warnin
 			}
 		}
 		if h := r.CostFrom.Header; h != "" {
-			warnings = append(warnings, fmt.Sprintf("rule %q charges its own cost: a log does not say what proxies sent in %s", r.Limit.Name, h))
+			warnings = append(warnings, fmt.Sprintf("rule %q charges its own cost: logs do not contain what proxies sent in %s", r.Limit.Name, h))
 		}
 		if h := r.CostFrom.ResponseHeader; h != "" {
-			warnings = append(warnings, fmt.Sprintf("rule %q charges its own cost: a log does not say what answers said in %s", r.Limit.Name, h))
+			warnings = append(warnings, fmt.Sprintf("rule %q charges its own cost: logs do not contain what answers sent in %s", r.Limit.Name, h))
 		}
 		if h := r.RateFrom.Header; h != "" {
-			warnings = append(warnings, fmt.Sprintf("rule %q counts by its own rate: a log does not say what proxies sent in %s", r.Limit.Name, h))
+			warnings = append(warnings, fmt.Sprintf("rule %q counts by its own rate: logs do not contain what proxies sent in %s", r.Limit.Name, h))
 		}
 		if host {
 			needHost = append(needHost, r.Limit.Name)
 		}
 	}
 	if len(needHost) > 0 && !empty && !seen[slices.Index(n, policy.KeyPart{Kind: policy.KeyHost})] {
-		warnings = append(warnings, "rules that need a host do not apply: no line has one, as vhost_combined and JSON would: "+strings.Join(needHost, ", "))
+		warnings = append(warnings, "rules that need a host do not apply: no line contains one; vhost_combined and JSON logs do: "+strings.Join(needHost, ", "))
 	}
 	return warnings
 }

@@ -13,9 +13,9 @@ import (
 
 // Reasons for which a line of JSON is skipped.
 var (
-	errNotJSON    = errors.New("begins with { and is not JSON")
-	errJSONTime   = errors.New("no time in JSON that can be read; name its field with --fields time=NAME")
-	errJSONClient = errors.New("no client address in JSON; name its field with --fields client=NAME")
+	errNotJSON    = errors.New("begins with { but is not JSON")
+	errJSONTime   = errors.New("no readable time in the JSON; name its field with --fields time=NAME")
+	errJSONClient = errors.New("no client address in the JSON; name its field with --fields client=NAME")
 )
 
 // FieldMap maps what a request needs to the path of its value in a line of JSON,
@@ -43,7 +43,7 @@ func (m FieldMap) Check() error {
 		_, ok := known[name]
 		ok = ok || name == "request" || named && field != "" && (kind == "header" || kind == "cookie")
 		if !ok {
-			return fmt.Errorf("%q is no field; want time, client, method, target, host, request, header:NAME or cookie:NAME", name)
+			return fmt.Errorf("%q is not a field; want time, client, method, target, host, request, header:NAME or cookie:NAME", name)
 		}
 		if m[name] == "" {
 			return fmt.Errorf("%q is empty; write for example %s=remote_addr", name, name)

@@ -71,9 +71,9 @@ func TestParseJSON(t *testing.T) {
 func TestFieldMapErrors(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
-		"tim":     `"tim" is no field; want time, client, method, target, host, request, header:NAME or cookie:NAME`,
-		"header:": `"header:" is no field`,
-		"x:y":     `"x:y" is no field`,
+		"tim":     `"tim" is not a field; want time, client, method, target, host, request, header:NAME or cookie:NAME`,
+		"header:": `"header:" is not a field`,
+		"x:y":     `"x:y" is not a field`,
 		"time":    `"time" is empty; write for example time=remote_addr`,
 	} {
 		c := perIP("1/s", 1)

@@ -123,7 +123,7 @@ func (j *judge) clock(at int64) error {
 // tooLong is the error of a record beyond LastTime, where the limiter panics. Rules that count in
 // large ticks reach it after years, see [fastlimit.Limiter.LastTime].
 func (j *judge) tooLong(at int64) error {
-	return fmt.Errorf("the log reaches from %s to %s, which is longer than these rules can count time, %v: replay it in parts",
+	return fmt.Errorf("the log covers %s to %s, which is longer than the %v that these rules can keep track of: replay it in parts",
 		time.UnixMicro(j.first).UTC().Format(time.DateOnly), time.UnixMicro(at).UTC().Format(time.DateOnly), j.end().Round(time.Hour))
 }
 

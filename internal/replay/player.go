@@ -235,6 +235,6 @@ func (p *player) warn() {
 	p.reading.Warnings = append(p.reading.Warnings, p.fields.needs.lacking(p.rules, p.seen, p.reading.Requests == 0)...)
 	if !p.c.Stream && p.order.windowed {
 		p.reading.Warnings = append(p.reading.Warnings, fmt.Sprintf(
-			"the log does not fit %d bytes and was not sorted as a whole but within %d s", p.order.budget, windowSeconds))
+			"the log does not fit into %d bytes, so it was sorted only within %d s", p.order.budget, windowSeconds))
 	}
 }

@@ -90,7 +90,7 @@ func TestFieldsReachRules(t *testing.T) {
 			withHost(rule("r", "1/d", 1)), 2, "",
 		}, {
 			"no host", line("", "192.0.2.1", get, "-", "x") + line("", "192.0.2.1", get, "-", "x"),
-			withHost(rule("r", "1/d", 1)), 0, "rules that need a host do not apply: no line has one, as vhost_combined and JSON would: r",
+			withHost(rule("r", "1/d", 1)), 0, "rules that need a host do not apply: no line contains one; vhost_combined and JSON logs do: r",
 		}, {
 			"global", line("", "192.0.2.1", get, "-", "x") + line("", "2001:db8::1", "-", "-", "x"),
 			rule("r", "1/d", 1, policy.KeyPart{Kind: policy.KeyGlobal}), 1, "",

@@ -15,7 +15,7 @@ func (r *Report) WriteText(out io.Writer, top int) error {
 	fmt.Fprintf(w, "denied\t%d\t%s\n", r.Denied, percent(r.Denied, r.Requests))
 	fmt.Fprintf(w, "skipped\t%d\tlines that could not be parsed\n", r.Skipped)
 	if r.Late > 0 {
-		fmt.Fprintf(w, "late\t%d\tlines that came too late to be judged at their time\n", r.Late)
+		fmt.Fprintf(w, "late\t%d\tlines that were too far out of order to be judged at their time\n", r.Late)
 	}
 	fmt.Fprintf(w, "false denials\t%d\tof clients that were within their limit\n", r.FalseDenials)
 	for i := range r.Rules {
@@ -60,7 +60,7 @@ func (r *RuleReport) writeText(w io.Writer) {
 			exact, r.ExactDenied, over, r.Excess, r.ExcessBound)
 	}
 	if r.Evictions > 0 {
-		fmt.Fprintf(w, "  %d buckets were lost: raise memory\n", r.Evictions)
+		fmt.Fprintf(w, "  %d buckets were evicted: raise memory\n", r.Evictions)
 	}
 }
 
@@ -71,7 +71,7 @@ func (r *Report) writeClients(w io.Writer, top int) {
 	if n == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\n%d of %d clients denied, those shed most first\n", n, len(r.Clients))
+	fmt.Fprintf(w, "\n%d of %d clients denied, the most denied first\n", n, len(r.Clients))
 	fmt.Fprintf(w, "  rule\tclient\trequests\tdenied\tover its limit\n")
 	for _, c := range r.Clients[:n] {
 		over := "yes"

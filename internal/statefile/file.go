@@ -41,7 +41,7 @@ func Open(path string) (*File, error) {
 	case errors.Is(err, ErrHeld):
 		return nil, ErrHeld
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%w; make the directory, or name a file in one that exists", err)
+		return nil, fmt.Errorf("%w; create the directory, or name a file in one that exists", err)
 	case err != nil:
 		return nil, fmt.Errorf("%w; let this user write to the directory, or name a file in one where it may", err)
 	}
@@ -52,7 +52,7 @@ func Open(path string) (*File, error) {
 func (f *File) Close() error { return f.lock.Close() }
 
 // ErrStranger tells that somebody else may have written the file: it decides who is denied.
-var ErrStranger = errors.New("not a file that this user alone can write")
+var ErrStranger = errors.New("not a file that only this user can write")
 
 // Read opens a file for reading, whoever has it: it is whole at any moment. The error is
 // fs.ErrNotExist if there is none yet, and [ErrStranger] if it belongs to another user than this

@@ -92,7 +92,7 @@ func (k *Keeper) write(f *File, paced func(io.Writer) io.Writer) {
 	class := classOf(err)
 	if class != k.bad {
 		if class != "" {
-			k.config.Log.Error("state file not written: the last good one stays, and this process goes on; tried again every few seconds",
+			k.config.Log.Error("state file not written: the last good one is kept, and this process continues; trying again every few seconds",
 				slog.String("file", k.config.Path), slog.String("class", string(class)), slog.Any("error", err))
 		} else {
 			k.config.Log.Info("state file written again", slog.String("file", k.config.Path))

@@ -92,7 +92,7 @@ func TestOneProcess(t *testing.T) {
 	}
 	open(t, path)
 	_, err := Open(filepath.Join(t.TempDir(), "no", "state"))
-	if err == nil || !strings.Contains(err.Error(), "make the directory") {
+	if err == nil || !strings.Contains(err.Error(), "create the directory") {
 		t.Errorf("no directory: %v", err)
 	}
 }

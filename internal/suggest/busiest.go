@@ -200,10 +200,10 @@ func (b *Busiest) Summary(f Few) string {
 	}
 	without := ""
 	if f.Of < b.Requests {
-		without = fmt.Sprintf(", without %d of single clients,", b.Requests-f.Of)
+		without = fmt.Sprintf(", not counting %d from single clients,", b.Requests-f.Of)
 	}
-	return fmt.Sprintf("Most of the load %s few: %s of the %d requests in the busiest five minutes, from %s on,%s %s %s",
-		verb, share(f.Share), f.Of, b.From, without, verb, count(len(f.Groups), things))
+	return fmt.Sprintf("Most of the load %s a few %ss: %s of the %d requests in the busiest five minutes, from %s on,%s %s %s",
+		verb, things, share(f.Share), f.Of, b.From, without, verb, count(len(f.Groups), things))
 }
 
 // Text is a part for people.

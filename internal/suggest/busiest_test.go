@@ -166,7 +166,7 @@ func TestBusiestBesideALoudClient(t *testing.T) {
 	if len(b.Few) == 0 || b.Few[0].By != "net" || b.Few[0].Groups[0].Group != "203.0.113.0/24" || b.Few[0].Groups[0].Requests < 8_000 || b.Few[0].Of > b.Requests-9_500 {
 		t.Errorf("%+v, want 203.0.113.0/24 with its 139 quiet clients", b.Few)
 	}
-	if got := b.Summary(b.Few[0]); !strings.Contains(got, " of single clients, came from 1 network") {
+	if got := b.Summary(b.Few[0]); !strings.Contains(got, " from single clients, came from 1 network") {
 		t.Error(got)
 	}
 }

@@ -101,7 +101,7 @@ func (c *collector) shrink() error {
 			}
 		}
 		if len(t.clients) < leastSample {
-			return fmt.Errorf("the log does not fit --memory: %s by %s took %d MiB already, and fewer would be no sample; raise it, or name a part of the log",
+			return fmt.Errorf("the log does not fit --memory: %s by %s already took %d MiB, and fewer would not be a sample; raise it, or name a part of the log",
 				count(all, "client"), keyName(&t.spec), used>>20)
 		}
 		// A map keeps the slots of what was deleted.

@@ -93,7 +93,7 @@ func TestSample(t *testing.T) {
 	within("share of the clients shed", row.ClientsShare, 1.0/busy)
 	within("share of the requests shed", row.RequestsShare, 199.0*(clients/busy)/float64(k.Requests))
 	var text strings.Builder
-	if err := r.WriteText(&text); err != nil || !strings.Contains(text.String(), "only one client in 4 fits --memory") {
+	if err := r.WriteText(&text); err != nil || !strings.Contains(text.String(), "--memory has room for only one client in 4") {
 		t.Errorf("%v, %s", err, text.String())
 	}
 	// Two runs look at the same clients.

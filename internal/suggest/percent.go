@@ -24,7 +24,7 @@ func ParsePercent(s string) (Percent, error) {
 	whole, decimals, pointed := strings.Cut(number, ".")
 	digits := func(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 	if !digits(whole) || pointed && !digits(decimals) {
-		return 0, fmt.Errorf("%q is no percentage; write for example 99.9%%", s)
+		return 0, fmt.Errorf("%q is not a percentage; write for example 99.9%%", s)
 	}
 	if len(decimals) > 6 {
 		return 0, fmt.Errorf("%q has more than six decimals; write for example 99.9%%", s)

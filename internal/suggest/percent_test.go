@@ -13,14 +13,14 @@ func TestParsePercent(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{
-		"":                      `"" is no percentage; write for example 99.9%`,
-		"all":                   `"all" is no percentage; write for example 99.9%`,
-		"-99":                   `"-99" is no percentage; write for example 99.9%`,
-		"99.":                   `"99." is no percentage; write for example 99.9%`,
-		"99.9%%":                `"99.9%%" is no percentage; write for example 99.9%`,
+		"":                      `"" is not a percentage; write for example 99.9%`,
+		"all":                   `"all" is not a percentage; write for example 99.9%`,
+		"-99":                   `"-99" is not a percentage; write for example 99.9%`,
+		"99.":                   `"99." is not a percentage; write for example 99.9%`,
+		"99.9%%":                `"99.9%%" is not a percentage; write for example 99.9%`,
 		"0.999":                 `"0.999" is out of range; want 50% to 100%, for example 99.9%`,
 		"100.000001%":           `"100.000001%" is out of range; want 50% to 100%, for example 99.9%`,
-		"1e2":                   `"1e2" is no percentage; write for example 99.9%`,
+		"1e2":                   `"1e2" is not a percentage; write for example 99.9%`,
 		"99.1234567%":           `"99.1234567%" has more than six decimals; write for example 99.9%`,
 		"18446744073709551616%": `"18446744073709551616%" is out of range; want 50% to 100%, for example 99.9%`,
 	} {

@@ -95,7 +95,7 @@ func (k *Key) writeRule(b *strings.Builder, spare string) {
 		}
 		fmt.Fprintf(b, "    match: {path: [%s]}\n", strings.Join(paths, ", "))
 	}
-	fmt.Fprintf(b, "    rate: %s # leaves a client over its limit %s in a minute, the fewest of all rates that drain within an hour\n", row.Rate, count(row.InAMinute, "request"))
+	fmt.Fprintf(b, "    rate: %s # a client over its limit can still make %s in a minute, the fewest of all rates that drain within an hour\n", row.Rate, count(row.InAMinute, "request"))
 	fmt.Fprintf(b, "    burst: %d # %s\n", row.Burst, k.whyBurst(row, spare))
 	fmt.Fprintf(b, "    mode: shadow # would have denied %s; enforce once its shadow counts look right\n", k.shed(row))
 }

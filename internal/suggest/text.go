@@ -19,7 +19,7 @@ func (r *Report) WriteText(out io.Writer) error {
 		fmt.Fprintf(&b, "; %s skipped", count(r.Skipped, "line"))
 	}
 	if r.Late > 0 {
-		fmt.Fprintf(&b, "; %s came too late to be counted at their time", count(r.Late, "line"))
+		fmt.Fprintf(&b, "; %s were too far out of order to be counted at their time", count(r.Late, "line"))
 	}
 	b.WriteString("\n")
 	if r.WholeSeconds {
@@ -67,10 +67,10 @@ func asComment(text string) string {
 
 // columnNotes explains the columns to whoever has not read the manual.
 func columnNotes(spare string) string {
-	return "50 % to all: the burst that so many of the clients needed at most, to be never denied at this rate.\n" +
-		"burst: what spares " + spaced(spare) + " of the clients that do not look like attacks, rounded up; the next columns are what it denies.\n" +
-		"a minute: what that leaves a client over its limit within a minute. The fewest are marked > and are the rule below; slow limits, which\n" +
-		"take more than an hour to drain, are not considered if there are others. The limiter may admit half a burst more, see escalate_at.\n"
+	return "50 % to all: with this burst, that share of the clients would never have been denied at this rate.\n" +
+		"burst: never denies " + spaced(spare) + " of the clients that do not look like attacks, rounded up; the next columns show what it denies.\n" +
+		"a minute: requests that a client over its limit can still make within a minute. The fewest are marked > and are the rule below; limits that\n" +
+		"take more than an hour to drain are not considered if there are others. The limiter may admit half a burst more, see escalate_at.\n"
 }
 
 // writeText writes the table of a key, and the clients left out of the choice.
@@ -81,7 +81,7 @@ func (k *Key) writeText(b *strings.Builder, spare string) {
 		b.WriteString(": no limit to suggest\n")
 		return
 	case k.Sampled > 1:
-		fmt.Fprintf(b, "; only one client in %d fits --memory, %d of them: the figures are those of this sample\n", k.Sampled, k.Clients)
+		fmt.Fprintf(b, "; --memory has room for only one client in %d, %d of them: the figures are for this sample\n", k.Sampled, k.Clients)
 	default:
 		fmt.Fprintf(b, " of %s\n", count(k.Clients, "client"))
 	}
@@ -107,7 +107,7 @@ func (k *Key) writeAttackers(b *strings.Builder) {
 	if len(k.Attackers) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\nLeft out of the choice, as they look like attacks: %s.\n%s.\n", k.attackersShare(), k.attackRule())
+	fmt.Fprintf(b, "\nNot considered, as they look like attacks: %s.\n%s.\n", k.attackersShare(), k.attackRule())
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for i, a := range k.Attackers {
 		if i == shownAttackers {
@@ -133,9 +133,9 @@ func (k *Key) attackRule() string {
 	switch k.suspects {
 	case 0:
 	case len(k.Attackers):
-		return "They have most of the load in the busiest five minutes, see above"
+		return "They send most of the load in the busiest five minutes, see above"
 	default:
-		return fmt.Sprintf("%d of them have most of the load in the busiest five minutes, see above; at %s each of the others needed a burst of %d or more, and at least %d times what any other client needed",
+		return fmt.Sprintf("%d of them send most of the load in the busiest five minutes, see above; at %s each of the others needed a burst of %d or more, and at least %d times what any other client needed",
 			k.suspects, k.Chosen, attackBurst, attackFactor)
 	}
 	return fmt.Sprintf("At %s each needed a burst of %d or more, and at least %d times what any other client needed", k.Chosen, attackBurst, attackFactor)

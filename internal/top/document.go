@@ -103,7 +103,7 @@ func (t *Totals) warning() string {
 	for _, p := range t.UntrustedProxies {
 		all = append(all, cell(p))
 	}
-	return "WARNING: others come through " + strings.Join(all, ", ") + ": all of them count as one client until trusted_proxies names it"
+	return "WARNING: other clients come through " + strings.Join(all, ", ") + ": all of them count as one client until trusted_proxies names it"
 }
 
 // Rule is what one rule decides, per second.
@@ -124,7 +124,7 @@ type Store struct {
 }
 
 // errNoClients says that a body is none of GET /v1/top.
-var errNoClients = errors.New("no list of clients")
+var errNoClients = errors.New("not a list of clients")
 
 // Decode reads a body. Other services may answer with JSON too: clients must be there, if
 // only as an empty list.

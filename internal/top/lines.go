@@ -90,7 +90,7 @@ func (v *View) requests() Line {
 	case v.doc == nil:
 		return Line{{"waiting for an answer", Dim}}
 	case v.doc.Totals == nil:
-		return Line{{"the node is of an older version, and tells no totals", Dim}}
+		return Line{{"the node has an older version, which sends no totals", Dim}}
 	}
 	t := v.doc.Totals
 	denied, style := "", Plain
@@ -209,7 +209,7 @@ func (v *View) body(width, height int) []Line {
 	}
 	all := table(slices.Clone(shown), width, at, v.order())
 	if len(clients) == 0 && v.page > 0 {
-		all = append(all, Line{{" nobody in the last seconds", Dim}})
+		all = append(all, Line{{" nobody in the last few seconds", Dim}})
 	}
 	return all
 }
@@ -240,14 +240,14 @@ func (v *View) foot() Line {
 
 var helpLines = []Line{
 	{{"d r s k", Bold}, {"   sort by denied/s, rate, share of the limit, key", Plain}},
-	{{"f", Bold}, {"         show the clients of one rule: of the next one, then of all again", Plain}},
-	{{"p", Bold}, {" space   hold what is shown; again: go on", Plain}},
-	{{"up down", Bold}, {"   mark a client, which the mark follows; page up, page down, home, end; esc: none", Plain}},
+	{{"f", Bold}, {"         show the clients of the next rule, and after the last one of all rules", Plain}},
+	{{"p", Bold}, {" space   pause the screen; again: resume", Plain}},
+	{{"up down", Bold}, {"   select a client, and the selection follows it; page up, page down, home, end; esc: none", Plain}},
 	{{"q", Bold}, {" ctrl-c  quit", Plain}},
 	nil,
-	{{"RATE/S ±", Bold}, {"  units asked for over the last 5 to 10 s, of all nodes, denied ones included", Plain}},
+	{{"RATE/S ±", Bold}, {"  units asked for over the last 5 to 10 s on all nodes, including denied ones", Plain}},
 	{{"DENIED/S", Bold}, {"  how many of them were denied, at least", Plain}},
 	{{"LIMIT/S", Bold}, {"   what the client may sustain; *: it has an override", Plain}},
-	{{"SHARE", Bold}, {"     rate / limit; |||||: the limit, each | beyond: three times as much", Plain}},
-	{{"Numbers above the table are of this node, over the last 2 to 3 s.", Plain}},
+	{{"SHARE", Bold}, {"     rate / limit; |||||: the limit, each further |: three times as much", Plain}},
+	{{"Numbers above the table are for this node, over the last 2 to 3 s.", Plain}},
 }

@@ -333,7 +333,7 @@ func TestWriteWarns(t *testing.T) {
 	if err := d.Write(&b); err != nil {
 		t.Fatal(err)
 	}
-	if first, _, _ := strings.Cut(b.String(), "\n"); !strings.HasPrefix(first, "WARNING: others come through 127.0.0.1, ") || strings.Contains(first, "\x1b") {
+	if first, _, _ := strings.Cut(b.String(), "\n"); !strings.HasPrefix(first, "WARNING: other clients come through 127.0.0.1, ") || strings.Contains(first, "\x1b") {
 		t.Errorf("%q", first)
 	}
 }

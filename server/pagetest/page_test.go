@@ -235,8 +235,8 @@ func TestFlow(t *testing.T) {
 
 	b.do(explain("203.0.113.9"))
 	b.shows(".answer", "203.0.113.9 is over the limit of rule per-ip")
-	b.do(press("Empty the bucket of 203.0.113.9 of per-ip"))
-	b.says("Empty the bucket of 203.0.113.9 of per-ip.")
+	b.do(press("Empty the bucket of 203.0.113.9 in per-ip"))
+	b.says("Empty the bucket of 203.0.113.9 in per-ip.")
 	b.shows(".answer", "its next request is admitted")
 	if got := n.ask(t, "203.0.113.9", 6); got != 5 {
 		t.Errorf("after the reset %d of 6 requests are admitted, want 5", got)
@@ -253,8 +253,8 @@ func TestFlow(t *testing.T) {
 		t.Error("the flooder is admitted")
 	}
 	b.picture("flow.png")
-	b.do(press("Take back what was changed of per-ip"))
-	b.says("Take back what was changed of per-ip.")
+	b.do(press("Undo the change of per-ip"))
+	b.says("Undo the change of per-ip.")
 	b.shows(table("Rules"), "1/m, burst 5")
 	b.do(press("Unban 198.51.100.7"))
 	b.says("Unban 198.51.100.7.")

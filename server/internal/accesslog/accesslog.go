@@ -250,7 +250,7 @@ func (l *Log) write(b *buffer) {
 func (l *Log) openAgain() {
 	out, err := open(l.name)
 	if err != nil {
-		l.log.Error("the access log was not opened again: the old file is written", slog.String("file", l.name), slog.String("error", Cause(err)))
+		l.log.Error("the access log could not be reopened: the old file is still written", slog.String("file", l.name), slog.String("error", Cause(err)))
 		return
 	}
 	_ = l.out.Close() // all is written

@@ -44,7 +44,7 @@ func (f *Front) unban(w http.ResponseWriter, r *http.Request) {
 	}
 	q := r.URL.Query()
 	if n := len(q["key"]); n == 0 || n > maxKeyParts {
-		problem(w, http.StatusBadRequest, "name what is banned: DELETE /v1/bans?key=192.0.2.0/24, with a key for each part of a rule's")
+		problem(w, http.StatusBadRequest, "name the client or prefix: DELETE /v1/bans?key=192.0.2.0/24, with a key for each part of a rule's")
 		return
 	}
 	reply, err := f.Bans.Unban(q.Get("rule"), q["key"], peer(r))

@@ -55,8 +55,8 @@ func TestBans(t *testing.T) {
 			{"DELETE", query, "", 200, `{"ended":true}`},
 			{"DELETE", "/v1/bans?key=k", "", 200, `{"ended":true}`},
 			{"DELETE", "/v1/bans?rule=bad&key=k", "", 404, "refused 404"},
-			{"DELETE", "/v1/bans?rule=r", "", 400, "name what is banned"},
-			{"DELETE", "/v1/bans?rule=r" + strings.Repeat("&key=k", maxKeyParts+1), "", 400, "name what is banned"},
+			{"DELETE", "/v1/bans?rule=r", "", 400, "name the client or prefix"},
+			{"DELETE", "/v1/bans?rule=r" + strings.Repeat("&key=k", maxKeyParts+1), "", 400, "name the client or prefix"},
 		} {
 			a.check(t, f, auth)
 		}

@@ -11,7 +11,7 @@ const (
 // changesMade answers GET /v1/changes[?limit=N].
 func (f *Front) changesMade(w http.ResponseWriter, r *http.Request) {
 	if f.Changes == nil {
-		problem(w, http.StatusNotFound, "This server keeps no changes.")
+		problem(w, http.StatusNotFound, "This server records no changes.")
 		return
 	}
 	limit, ok := number(w, r, "limit", defaultChanges, maxChanges)

@@ -87,7 +87,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("what others have written is not text:\n%s", text)
 	}
 	for _, want := range []string{
-		"61.6k</b>/s", "52.7k", "banned 13s", "1250 %", "up 2d", "10m", "1h01m", "70 in all", "It is over the limit.", "denied, again in 90s", "Not ready: redis is down",
+		"61.6k</b>/s", "52.7k", "banned 13s", "1250 %", "up 2d", "10m", "1h01m", "70 in total", "It is over the limit.", "denied, again in 90s", "Not ready: redis is down",
 		"192.0.2.1", `height="90"`, "<td class=\"r\">5400</td>", "<td class=\"r\">900</td>", "drop.txt: 5 entries",
 		"62 % of the sketch in use, 9 buckets evicted", "45.6k", "74 %", "1234 requests of a sample, 7 clients now: 0 denied within the limit, 1 admitted above the bound", "101 % of the bound",
 	} {
@@ -135,7 +135,7 @@ func TestPageButtons(t *testing.T) {
 		`data-call="PUT /v1/overrides" data-body="{&#34;for&#34;:&#34;1h&#34;,&#34;key&#34;:[&#34;192.0.2.7&#34;],&#34;rule&#34;:&#34;per-ip&#34;,&#34;unlimited&#34;:true}"`,
 		`data-call="DELETE /v1/bans?key=%22%3E%3Cscript%3E`,
 		`rule=per-ip" data-ask="Unban &#34;&gt;`,
-		`of rule per-ip">Unban`, `by per-ip">Delete`,
+		`in rule per-ip">Unban`, `in per-ip">Delete`,
 		`data-call="DELETE /v1/overrides?key=%22%3E%3Cscript%3E`,
 		`data-call="DELETE /v1/rules/per%20ip%2F1"`,
 		`<option>per ip/1</option>`,
@@ -163,7 +163,7 @@ func TestPageOfLittle(t *testing.T) {
 	text, _ := pageOf(t, "/", func(c *Config) {
 		c.Top = func(TopQuery) (Top, error) { return Top{}, ErrNotTracked }
 	})
-	for _, want := range []string{"no client is tracked", "Nobody is banned.", "Nobody has a limit of their own.", "Nobody has changed anything", "Nothing yet."} {
+	for _, want := range []string{"no client is tracked", "Nobody is banned.", "No client has an override.", "Nobody has changed anything", "Nothing yet."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is not on the page", want)
 		}

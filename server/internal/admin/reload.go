@@ -12,7 +12,7 @@ import (
 // wrong with it, one by one in errors.
 func (f *Front) reload(w http.ResponseWriter, r *http.Request) {
 	if f.Reload == nil {
-		problem(w, http.StatusNotFound, "this server has no configuration that it could read again")
+		problem(w, http.StatusNotFound, "this server has no configuration file to read again")
 		return
 	}
 	err := f.Reload(r.Context(), peer(r))

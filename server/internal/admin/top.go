@@ -113,7 +113,7 @@ func (f *Front) topBy(w http.ResponseWriter, q url.Values, n int) {
 		return
 	}
 	if q.Has("sort") || q.Has("rule") {
-		problem(w, http.StatusBadRequest, "by is about all requests, the largest group first: leave out sort and rule")
+		problem(w, http.StatusBadRequest, "by covers all requests, the largest group first: leave out sort and rule")
 		return
 	}
 	b, err := json.Marshal(f.TopBy(by, n))

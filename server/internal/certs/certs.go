@@ -37,13 +37,13 @@ func (p *Problem) Unwrap() error { return p.Err }
 func Parse(cert, key []byte) (*tls.Certificate, error) {
 	block, _ := pem.Decode(cert)
 	if block == nil {
-		return nil, &Problem{Err: errors.New("holds no certificate in PEM")}
+		return nil, &Problem{Err: errors.New("contains no certificate in PEM")}
 	}
 	if _, err := x509.ParseCertificate(block.Bytes); err != nil {
-		return nil, &Problem{Err: fmt.Errorf("holds no certificate: %w", err)}
+		return nil, &Problem{Err: fmt.Errorf("contains no certificate: %w", err)}
 	}
 	if block, _ := pem.Decode(key); block == nil {
-		return nil, &Problem{Key: true, Err: errors.New("holds no key in PEM")}
+		return nil, &Problem{Key: true, Err: errors.New("contains no key in PEM")}
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
@@ -115,7 +115,7 @@ func (s *Store) Look(anyway bool, now time.Time) {
 	switch old := s.current.Load(); {
 	case err != nil && again:
 		s.told = true
-		s.log.Error("the certificate was not replaced: the files make no pair; the old one is served",
+		s.log.Error("the certificate was not replaced: the files do not match; the old one stays in use",
 			slog.String("cert_file", s.certFile), slog.String("key_file", s.keyFile), slog.String("error", err.Error()))
 	case err != nil: // see next time
 	case !bytes.Equal(old.Certificate[0], pair.Certificate[0]):
@@ -132,7 +132,7 @@ func (s *Store) Look(anyway bool, now time.Time) {
 func (s *Store) watch(now time.Time) {
 	if after := s.NotAfter(); !s.expired && now.After(after) {
 		s.expired = true
-		s.log.Warn("the certificate has expired: clients refuse it; replace its files", slog.String("cert_file", s.certFile), slog.Time("not_after", after))
+		s.log.Warn("the certificate has expired, so clients refuse it; replace its files", slog.String("cert_file", s.certFile), slog.Time("not_after", after))
 	}
 }
 

@@ -94,7 +94,7 @@ func (f *Front) acceptLocked(l *Listener) {
 }
 
 // ErrNotServing says that nothing is served yet, or that the drain has begun.
-var ErrNotServing = errors.New("the server does not serve")
+var ErrNotServing = errors.New("the server is not serving")
 
 // Set replaces the listeners, unless it returns an error. New ones are bound already, and
 // begin to accept when ready has returned. Those that are gone take what is in their queues and

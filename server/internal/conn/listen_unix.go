@@ -69,7 +69,7 @@ func openPath(f *os.File, path string, mode fs.FileMode, listen func(fd, backlog
 		return nil, nil, err
 	}
 	if info.Mode() != fs.ModeSocket|mode {
-		return nil, nil, fmt.Errorf("%s is %v and not as it was made", path, info.Mode())
+		return nil, nil, fmt.Errorf("%s is %v and not as it was created", path, info.Mode())
 	}
 	if err := listen(int(f.Fd()), backlog); err != nil {
 		return nil, nil, os.NewSyscallError("listen", err)
@@ -123,7 +123,7 @@ func clearPath(path string) (fix string, err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", nil
 	}
-	return "stop the process that has it, or choose another path", fmt.Errorf("a socket is there already: %w", err)
+	return "stop the process that uses it, or choose another path", fmt.Errorf("there is already a socket: %w", err)
 }
 
 // lockFolder keeps other instances from taking the same path at the same time: both

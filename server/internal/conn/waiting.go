@@ -122,7 +122,7 @@ func (c *Conns) watch(cn *Conn, w *waiting, p phase) (stop func()) {
 	}
 	// It cannot be noticed. A place is for those who stay: without, it is a denial.
 	c.waitErrors.Do(func() {
-		c.report.log.Error("requests cannot wait, they are denied: raise the limit of open files", slog.String("error", err.Error()))
+		c.report.log.Error("requests cannot wait and are denied: raise the limit of open files", slog.String("error", err.Error()))
 	})
 	w.left()
 	return func() {}

@@ -176,7 +176,7 @@ func (e *Expeller) Reread() {
 	case err == nil:
 		e.machine.Store(&m)
 	case !e.failing:
-		e.config.Log.Warn("addresses and gateways of this machine cannot be read again: those known before are never given to the kernel", slog.String("error", err.Error()))
+		e.config.Log.Warn("this machine's addresses and gateways cannot be read again: only those known before are kept out of the kernel", slog.String("error", err.Error()))
 	}
 	e.failing = err != nil
 	e.Prune()

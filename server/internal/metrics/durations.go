@@ -15,20 +15,20 @@ type Durations struct {
 }
 
 var ofDurations = []prom.Metric[Stats]{
-	histograms("decision_duration_seconds", "Time of a decision, waiting for a place in line or for the store included, by the stage that made it. One of 61 requests is in it.",
+	histograms("decision_duration_seconds", "Time of a decision, including waits in the queue or for the store, by the stage that made it. One in 61 requests is measured.",
 		[]string{"stage"}, func(s *Stats, show func(*latency.Counts, ...string)) {
 			for stage := range s.Durations.Decisions {
 				show(&s.Durations.Decisions[stage], fastlimit.Stage(stage).String())
 			}
 		}),
-	histograms("request_duration_seconds", "Time from when the head of a request was there until its answer was put together, or passed on from an upstream. One of 61 requests is in it.",
+	histograms("request_duration_seconds", "Time from the arrival of a request's head until its answer was ready, or forwarded from an upstream. One in 61 requests is measured.",
 		[]string{"decision"}, func(s *Stats, show func(*latency.Counts, ...string)) {
 			show(&s.Durations.Allowed, "allow")
 			show(&s.Durations.Denied, "deny")
 		}),
-	histograms("wait_duration_seconds", "Time that requests have waited for a place in line, whatever came of it.", nil,
+	histograms("wait_duration_seconds", "Time that requests waited in the queue, whatever the outcome.", nil,
 		func(s *Stats, show func(*latency.Counts, ...string)) { show(&s.Durations.Waited) }),
-	histograms("upstream_connect_duration_seconds", "Time to connect to a server, TLS included, whether it succeeded or not.", []string{"server"},
+	histograms("upstream_connect_duration_seconds", "Time to connect to a server, including TLS, whether it succeeded or not.", []string{"server"},
 		func(s *Stats, show func(*latency.Counts, ...string)) {
 			ofServers(s, func(u *upstream.ServerStats) { show(&u.Connect, u.Name) })
 		}),
@@ -36,7 +36,7 @@ var ofDurations = []prom.Metric[Stats]{
 		func(s *Stats, show func(*latency.Counts, ...string)) {
 			ofServers(s, func(u *upstream.ServerStats) { show(&u.FirstByte, u.Name) })
 		}),
-	histograms("upstream_queue_duration_seconds", "Time that requests have waited for a connection to a server, whatever came of it.", nil,
+	histograms("upstream_queue_duration_seconds", "Time that requests waited for a connection to a server, whatever the outcome.", nil,
 		func(s *Stats, show func(*latency.Counts, ...string)) {
 			if s.Upstream != nil {
 				show(&s.Upstream.Queued)

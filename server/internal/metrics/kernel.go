@@ -21,16 +21,16 @@ var ofKernel = []prom.Metric[Stats]{
 			}
 			return 0
 		}),
-	kernelLevel("kernel_elements", "Addresses and prefixes whose packets the kernel is to drop, or would be in shadow mode.", func(k *Kernel) float64 { return float64(k.Held) }),
-	kernelLevel("kernel_elements_max", "As many as there may be.", func(k *Kernel) float64 { return float64(k.Max) }),
-	kernelLevel("kernel_pending", "Changes that the kernel has not been told yet.", func(k *Kernel) float64 { return float64(k.Pending) }),
-	kernelSum("kernel_bans_total", "Bans given to the kernel, or in shadow mode those that would have been; prolonged ones included.", func(k *Kernel) uint64 { return k.Added }),
-	kernelSum("kernel_dropped_packets_total", "Packets of banned clients that the kernel has dropped.", func(k *Kernel) uint64 { return k.Packets }),
+	kernelLevel("kernel_elements", "Addresses and prefixes whose packets the kernel drops, or would drop in shadow mode.", func(k *Kernel) float64 { return float64(k.Held) }),
+	kernelLevel("kernel_elements_max", "The most addresses and prefixes that the kernel may have.", func(k *Kernel) float64 { return float64(k.Max) }),
+	kernelLevel("kernel_pending", "Changes that are not in the kernel yet.", func(k *Kernel) float64 { return float64(k.Pending) }),
+	kernelSum("kernel_bans_total", "Bans passed to the kernel, or in shadow mode those that would have been, including prolonged ones.", func(k *Kernel) uint64 { return k.Added }),
+	kernelSum("kernel_dropped_packets_total", "Packets from banned clients that the kernel dropped.", func(k *Kernel) uint64 { return k.Packets }),
 	kernelSum("kernel_dropped_bytes_total", "Bytes of these packets.", func(k *Kernel) uint64 { return k.Bytes }),
 	kernelSum("kernel_connections_reset_total", "Connections of banned clients that were reset.", func(k *Kernel) uint64 { return k.Resets }),
-	kernelSum("kernel_refills_total", "Times that the kernel had lost the table and was told all bans again.", func(k *Kernel) uint64 { return k.Refills }),
-	kernelBy("kernel_errors_total", "Failures to tell the kernel, by class.", "class", func(k *Kernel) map[string]uint64 { return k.Errors }),
-	kernelBy("kernel_refused_total", "Denials of banned clients that the kernel was not told of, by reason: they are answered, and keep their connections.", "reason",
+	kernelSum("kernel_refills_total", "Times that the kernel had lost the table and got all bans again.", func(k *Kernel) uint64 { return k.Refills }),
+	kernelBy("kernel_errors_total", "Failures to update the kernel's table, by class.", "class", func(k *Kernel) map[string]uint64 { return k.Errors }),
+	kernelBy("kernel_refused_total", "Denials of banned clients that are not in the kernel's table, by reason: they are answered, and keep their connections.", "reason",
 		func(k *Kernel) map[string]uint64 { return k.Refused }),
 }
 

@@ -92,22 +92,22 @@ var ofServer = []prom.Metric[Stats]{
 			add(s.Requests.Allowed+s.Requests.ListAllowed, "allow")
 			add(s.Requests.Denied+s.Requests.ListDenied+s.Requests.Banned, "deny")
 		}),
-	prom.Counters("decisions_total", "Decisions by rule and the stage that made them. At stage list the rule is empty where allow or deny decided, and has admitted a client that it does not limit. At stage ban it is empty where an operator has banned the client.",
+	prom.Counters("decisions_total", "Decisions by rule and the stage that made them. For stage list, rule is empty if an allow or deny list decided; otherwise it names the rule that exempts the client. For stage ban, it is empty if an operator banned the client.",
 		[]string{"rule", "stage", "mode", "decision"}, decisions),
 	prom.Gauge("first_seen_clients", "Estimated distinct clients in the current window of the first-seen filter, all rules together.",
 		func(s *Stats) float64 { return s.FirstSeenClients }),
-	level("sketch_load", "Share of cells in use in a rule's sketch. Above 0.5 noise makes many clients suspects.",
+	level("sketch_load", "Share of cells in use in a rule's sketch. Above 0.5, noise makes many clients suspects.",
 		func(r *Rule) float64 { return r.SketchLoad }),
-	level("table_live", "Active exact buckets, as a share of those the table holds.",
+	level("table_live", "Active exact buckets, as a share of those that the table holds.",
 		func(r *Rule) float64 { return r.TableLive }),
 	sum("exact_evictions_total", "Active exact buckets that were evicted.", func(r *Rule) uint64 { return r.Evictions }),
 	sum("exact_forgiven_units_total", "Units in active exact buckets that were evicted: at most this much was admitted beyond the limits.",
 		func(r *Rule) uint64 { return r.Forgiven }),
-	prom.Gauges("waiting", "Requests that wait for a place in line instead of being denied.", []string{"rule"},
+	prom.Gauges("waiting", "Requests that wait in the queue instead of being denied.", []string{"rule"},
 		func(s *Stats, set func(float64, ...string)) {
 			waits(s, func(name string, w fastlimit.WaitStats) { set(float64(w.Waiting), name) })
 		}),
-	prom.Counters("waits_total", "Requests that were denied only for the moment: those that waited and were admitted or denied, or whose clients left, and those refused for lack of a place.",
+	prom.Counters("waits_total", "Requests that could wait, by outcome: admitted or denied after waiting, client disconnected, or no slot in the queue.",
 		[]string{"rule", "outcome"}, func(s *Stats, add func(uint64, ...string)) {
 			waits(s, func(name string, w fastlimit.WaitStats) {
 				add(w.Admitted, name, "admitted")
@@ -116,13 +116,13 @@ var ofServer = []prom.Metric[Stats]{
 				add(w.Refused, name, "refused")
 			})
 		}),
-	prom.Counters("bad_costs_total", "Requests for which a trusted proxy named a cost that cannot be charged.", []string{"rule", "mode"},
+	prom.Counters("bad_costs_total", "Requests for which a trusted proxy sent a cost that is not valid.", []string{"rule", "mode"},
 		func(s *Stats, add func(uint64, ...string)) {
 			for i := range s.Rules {
 				add(s.Rules[i].BadCosts, s.Rules[i].Name, s.Rules[i].Mode)
 			}
 		}),
-	prom.Counters("bad_rates_total", "Requests for which a trusted proxy named a rate that is none: they were charged by the rule's own.", []string{"rule", "mode"},
+	prom.Counters("bad_rates_total", "Requests for which a trusted proxy sent a rate that does not parse: they were charged at the rule's own rate.", []string{"rule", "mode"},
 		func(s *Stats, add func(uint64, ...string)) {
 			for i := range s.Rules {
 				add(s.Rules[i].BadRates, s.Rules[i].Name, s.Rules[i].Mode)
@@ -135,7 +135,7 @@ var ofServer = []prom.Metric[Stats]{
 			}
 		}),
 	level("bans_active", "Clients that a rule bans now, or would in shadow mode.", func(r *Rule) float64 { return float64(r.BansRunning) }),
-	prom.Counters("bans_refused_total", "Bans of a rule that did not begin: full, for lack of room.", []string{"rule", "reason"},
+	prom.Counters("bans_refused_total", "Bans by a rule that did not begin, by reason; full: there was no room.", []string{"rule", "reason"},
 		func(s *Stats, add func(uint64, ...string)) {
 			names, sums := byName(s, func(sum *uint64, r *Rule) { *sum += r.BansRefused })
 			for _, name := range names {
@@ -143,9 +143,9 @@ var ofServer = []prom.Metric[Stats]{
 			}
 		}),
 	byReason("bad_requests_total", "Requests refused before they were counted for a client.", func(s *Stats) map[string]uint64 { return s.Bad }),
-	prom.Counter("untrusted_proxy_requests_total", "Requests that seem to come from a proxy that is not trusted.", func(s *Stats) uint64 { return s.Untrusted }),
+	prom.Counter("untrusted_proxy_requests_total", "Requests that seem to come from a proxy that is not in trusted_proxies.", func(s *Stats) uint64 { return s.Untrusted }),
 	prom.Counter("unnamed_requests_total", "Requests from trusted proxies that named no client or no original request.", func(s *Stats) uint64 { return s.Unnamed }),
-	prom.Gauges("connections", "Open connections on the traffic listeners, by what they do.", []string{"state"},
+	prom.Gauges("connections", "Open connections on the traffic listeners, by state.", []string{"state"},
 		func(s *Stats, set func(float64, ...string)) {
 			for state, n := range s.Connections {
 				set(float64(n), state)
@@ -153,17 +153,17 @@ var ofServer = []prom.Metric[Stats]{
 		}),
 	byReason("overloaded_seconds_total", "Seconds in which the server itself could not keep up, by reason: cpu, connections, logs.",
 		func(s *Stats) map[string]uint64 { return s.Overloaded }),
-	prom.Gauge("ready", "1 while /readyz says so.", func(s *Stats) float64 {
+	prom.Gauge("ready", "1 while /readyz answers 200.", func(s *Stats) float64 {
 		if s.Ready {
 			return 1
 		}
 		return 0
 	}),
-	byReason("connections_rejected_total", "Connections refused because none could be closed in their place: of all, or of their client.",
+	byReason("connections_rejected_total", "Connections refused because no other one could be closed for them, among all or among those of their client.",
 		func(s *Stats) map[string]uint64 { return s.Rejected }),
-	byReason("connections_dismissed_total", "Connections closed early to make room: for others, for others of the same client, for other long heads, or after a denial.",
+	byReason("connections_dismissed_total", "Connections closed early to make room: for other connections, for other connections of the same client, for other long request heads, or after a denial.",
 		func(s *Stats) map[string]uint64 { return s.Dismissed }),
-	byReason("proxy_protocol_errors_total", "Connections whose PROXY header was missing, wrong or late, or came from a peer that may not send one.",
+	byReason("proxy_protocol_errors_total", "Connections whose PROXY header was missing, malformed or late, or came from a peer that may not send one.",
 		func(s *Stats) map[string]uint64 { return s.ProxyErrors }),
 	prom.Counters("tls_handshake_errors_total", "TLS handshakes that failed, by class.", []string{"class"},
 		func(s *Stats, add func(uint64, ...string)) {
@@ -183,7 +183,7 @@ var ofServer = []prom.Metric[Stats]{
 	byReason("http2_streams_refused_total", "Requests over HTTP/2 that were answered 503 because too many were in progress: of all, or of their client.",
 		func(s *Stats) map[string]uint64 { return s.RefusedStreams }),
 	prom.Counter("http2_connections_cut_total", "Connections that were cut off because their clients gave up most requests.", func(s *Stats) uint64 { return s.HTTP2.Cut }),
-	prom.Counter("accept_errors_total", "Failures to accept a connection, mostly for lack of file descriptors.", func(s *Stats) uint64 { return s.AcceptErrors }),
+	prom.Counter("accept_errors_total", "Connections that could not be accepted, mostly because file descriptors ran out.", func(s *Stats) uint64 { return s.AcceptErrors }),
 	prom.Counter("access_log_dropped_total", "Lines of the access log that were dropped because its file was slow or could not be written.",
 		func(s *Stats) uint64 { return s.DroppedLines }),
 	prom.Counters("log_lines_lost_total", "Log lines lost because the reader of the log went away.", nil,

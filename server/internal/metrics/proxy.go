@@ -13,23 +13,23 @@ type Proxied struct {
 
 // ofProxy are the metrics of requests that are passed on.
 var ofProxy = []prom.Metric[Stats]{
-	prom.Counters("upstream_answers_total", "Answers of upstream servers, by class of status.", []string{"class"},
+	prom.Counters("upstream_answers_total", "Answers of upstream servers, by status class.", []string{"class"},
 		ofPassed(func(p *Proxied, add func(uint64, ...string)) {
 			for class, n := range p.Answers {
 				add(n, class)
 			}
 		})),
-	prom.Counters("upstream_unanswered_total", "Admitted requests that got an answer of this proxy, as the servers gave none, by reason.", []string{"reason"},
+	prom.Counters("upstream_unanswered_total", "Admitted requests that this proxy answered itself because no server did, by reason.", []string{"reason"},
 		ofPassed(func(p *Proxied, add func(uint64, ...string)) {
 			for reason, n := range p.Failures {
 				add(n, reason)
 			}
 		})),
-	prom.Counters("upstream_retries_total", "Requests that were sent again, because a connection that had been kept was closed.", nil,
+	prom.Counters("upstream_retries_total", "Requests that were sent again, because the server had closed an idle connection.", nil,
 		ofPassed(func(p *Proxied, add func(uint64, ...string)) { add(p.Retries) })),
-	prom.Counters("upstream_broken_answers_total", "Answers that ended in the middle.", nil,
+	prom.Counters("upstream_broken_answers_total", "Answers that were cut off.", nil,
 		ofPassed(func(p *Proxied, add func(uint64, ...string)) { add(p.Broken) })),
-	prom.Counters("upstream_clients_left_total", "Requests whose client went away before it had the answer.", nil,
+	prom.Counters("upstream_clients_left_total", "Requests whose client disconnected before it had the answer.", nil,
 		ofPassed(func(p *Proxied, add func(uint64, ...string)) { add(p.Left) })),
 	prom.Gauges("upgraded_connections", "Connections that were upgraded, such as WebSockets.", nil,
 		func(s *Stats, set func(float64, ...string)) {

@@ -8,14 +8,14 @@ import (
 // ofUpstream are the metrics of a proxy's connections to its servers. A server is named as
 // the file has it.
 var ofUpstream = []prom.Metric[Stats]{
-	prom.Gauges("upstream_connections", "Connections to upstream servers, by state. Those in use include those being dialled.", []string{"server", "state"},
+	prom.Gauges("upstream_connections", "Connections to upstream servers, by state. Those in use include those being opened.", []string{"server", "state"},
 		func(s *Stats, set func(float64, ...string)) {
 			ofServers(s, func(u *upstream.ServerStats) {
 				set(float64(u.InUse), u.Name, "in_use")
 				set(float64(u.Idle), u.Name, "idle")
 			})
 		}),
-	prom.Gauges("upstream_ejected", "1 while a server gets no requests because it has failed, but for one that probes it now and then.", []string{"server"},
+	prom.Gauges("upstream_ejected", "1 while a server gets no requests because it has failed, apart from an occasional probe.", []string{"server"},
 		func(s *Stats, set func(float64, ...string)) {
 			ofServers(s, func(u *upstream.ServerStats) {
 				ejected := 0.0
@@ -25,15 +25,15 @@ var ofUpstream = []prom.Metric[Stats]{
 				set(ejected, u.Name)
 			})
 		}),
-	perServer("upstream_requests_total", "Requests that got a connection to a server; one that is repeated counts again.",
+	perServer("upstream_requests_total", "Requests that got a connection to a server; a retried one counts again.",
 		func(u *upstream.ServerStats) uint64 { return u.Requests }),
-	perServer("upstream_failures_total", "Requests to which a server gave no answer, or nonsense. Failures to connect are not among them.",
+	perServer("upstream_failures_total", "Requests that a server did not answer, or answered with malformed data. Failures to connect are not included.",
 		func(u *upstream.ServerStats) uint64 { return u.Failures }),
-	perServer("upstream_ejections_total", "How often a server was left out because it had failed several times in a row.",
+	perServer("upstream_ejections_total", "Times that a server was ejected because it had failed several times in a row.",
 		func(u *upstream.ServerStats) uint64 { return u.Ejections }),
-	perServer("upstream_dials_total", "Connections that were begun, those that failed included.",
+	perServer("upstream_dials_total", "Connection attempts, including failed ones.",
 		func(u *upstream.ServerStats) uint64 { return u.Dials }),
-	prom.Counters("upstream_dial_errors_total", "Connections that failed, by class.", []string{"server", "class"},
+	prom.Counters("upstream_dial_errors_total", "Connection attempts that failed, by class.", []string{"server", "class"},
 		func(s *Stats, add func(uint64, ...string)) {
 			ofServers(s, func(u *upstream.ServerStats) {
 				for class, n := range u.DialErrors {
@@ -47,7 +47,7 @@ var ofUpstream = []prom.Metric[Stats]{
 				set(float64(s.Upstream.Queue))
 			}
 		}),
-	prom.Counters("upstream_queue_total", "Requests that found no connection free, by what became of them.",
+	prom.Counters("upstream_queue_total", "Requests that found no free connection, by outcome.",
 		[]string{"outcome"}, func(s *Stats, add func(uint64, ...string)) {
 			if u := s.Upstream; u != nil {
 				add(u.Served, "served")

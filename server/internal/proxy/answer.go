@@ -14,8 +14,8 @@ const maxInterim = 16
 var (
 	errHeadTooLong = errors.New("the head of the answer is too long")
 	errInterims    = errors.New("too many answers of status 1xx")
-	errInterimBody = errors.New("an answer of status 1xx that says it has a body")
-	errUnasked     = errors.New("the server has switched protocols, and nobody has asked for it")
+	errInterimBody = errors.New("an answer of status 1xx that claims to have a body")
+	errUnasked     = errors.New("the server switched protocols without being asked")
 )
 
 // awaitHead reads the head of the answer, and passes on what comes before it.

@@ -93,7 +93,7 @@ func newAnswers() (all answers) {
 func (p *Proxy) appendFailure(dst []byte, f failed, head, last bool) []byte {
 	p.counts.failures[f.what].Add(1)
 	if p.logged.Take() {
-		p.log.Warn("requests could not be passed on", slog.String("reason", failureNames[f.what]), slog.String("error", text.Printable(f.cause.Error())))
+		p.log.Warn("requests could not be forwarded", slog.String("reason", failureNames[f.what]), slog.String("error", text.Printable(f.cause.Error())))
 	}
 	a := &p.answers[f.what]
 	dst = append(append(dst, a.head...), p.service.Date()...)

@@ -165,7 +165,7 @@ func (x *exchange) settle() {
 const statusLeft = 499
 
 // errLeft says that the client has left.
-var errLeft = errors.New("the client has left")
+var errLeft = errors.New("the client disconnected")
 
 // maxStale is how many pooled connections may turn out to have ended before a new one is made.
 const maxStale = 3

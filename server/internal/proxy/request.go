@@ -13,9 +13,9 @@ import (
 
 var (
 	// errLoop says that a request has come through this proxy before.
-	errLoop = errors.New("the request has come through here before: the upstream leads back to this proxy")
+	errLoop = errors.New("the request has come through here before: the upstream forwards to this proxy")
 	// errLookAlike says that a request has a field that the upstream may take for another one.
-	errLookAlike = errors.New("the request has a header field whose name servers may take for that of another one")
+	errLookAlike = errors.New("the request has a header field whose name servers may take for another one")
 )
 
 // asked is a request to pass on, as it came.

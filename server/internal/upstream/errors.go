@@ -14,9 +14,9 @@ import (
 
 // Why [Pool.Get] returns no connection, besides a [DialError].
 var (
-	ErrQueueFull    = errors.New("upstream: as many requests wait for a connection as may")
-	ErrQueueTimeout = errors.New("upstream: no connection has become free in time")
-	ErrCanceled     = errors.New("upstream: the client has gone while its request waited")
+	ErrQueueFull    = errors.New("upstream: too many requests are waiting for a connection")
+	ErrQueueTimeout = errors.New("upstream: no connection became free in time")
+	ErrCanceled     = errors.New("upstream: the client disconnected while its request waited")
 	ErrClosed       = errors.New("upstream: the pool is closed")
 )
 
@@ -59,7 +59,7 @@ func (e *IOError) Error() string { return fmt.Sprintf("upstream %s: %v", e.Serve
 func (e *IOError) Unwrap() error { return e.Err }
 
 // errUnasked is the cause of a stale connection that is not closed.
-var errUnasked = errors.New("the server has sent something that nobody has asked for")
+var errUnasked = errors.New("the server sent something without being asked")
 
 // dialClass says why a dial failed. The set is closed: it is a label.
 type dialClass uint8

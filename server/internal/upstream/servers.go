@@ -147,7 +147,7 @@ func (s *server) failLocked(p *Pool, era uint) (out ejection) {
 func (p *Pool) carryOut(s *server, e ejection) {
 	p.endAll(e.idle)
 	if e.begun {
-		p.config.Log.Warn("an upstream server fails; requests go to the others, if there are any",
+		p.config.Log.Warn("an upstream server is failing; requests go to the others, if there are any",
 			slog.String("server", s.Name), slog.Int("failures", failuresToEject), slog.Duration("pause", e.pause))
 	}
 }
