@@ -144,31 +144,16 @@ func (e *Engine) addHeaders(spec *RuleSpec) {
 // places in line; see [Engine.Wait]. It does not allocate
 // once s has grown to its size (TestDecideDoesNotAllocate).
 func (e *Engine) Decide(ctx context.Context, r *Request, s *Scratch) Verdict {
-	list := e.collect(r, s, time.Time{})
-	if len(s.unlimited)+len(s.badCosts)+len(s.badRates) > 0 && !s.note() {
-		return s.refusal()
-	}
-	if len(s.charges) == 0 {
-		return e.decided(ctx, s, s.uncharged(list))
-	}
-	return e.decided(ctx, s, s.verdict(e.lim.TakeAll(ctx, s.charges)))
+	return e.DecideAt(ctx, r, s, time.Time{})
 }
 
 // DecideAt is [Engine.Decide] for callers that have called [time.Now] for this request
-// already, and pass its result; see TakeAllAt of [fastlimit.Limiter.Internal].
+// already, right before, and pass its result.
 func (e *Engine) DecideAt(ctx context.Context, r *Request, s *Scratch, now time.Time) Verdict {
-	list := e.collect(r, s, now)
-	if len(s.unlimited)+len(s.badCosts)+len(s.badRates) > 0 && !s.note() {
-		return s.refusal()
+	v, done := e.decideUncharged(r, s, now)
+	if !done {
+		v = s.verdict((*engine.Limiter)(e.lim).TakeAllAt(ctx, engine.Charges(s.charges), now))
 	}
-	if len(s.charges) == 0 {
-		return e.decided(ctx, s, s.uncharged(list))
-	}
-	return e.decided(ctx, s, s.verdict((*engine.Limiter)(e.lim).TakeAllAt(ctx, engine.Charges(s.charges), now)))
-}
-
-// decided is what is left to do after a decision.
-func (e *Engine) decided(ctx context.Context, s *Scratch, v Verdict) Verdict {
 	if e.owes {
 		e.takeApart(ctx, s, &v)
 	}
@@ -197,10 +182,7 @@ func (e *Engine) Waits() bool { return e.waits }
 // [fastlimit.Limiter.WaitAll]. It blocks its caller. The bytes of the request must stay as
 // they are until it returns.
 func (e *Engine) Wait(ctx context.Context, r *Request, s *Scratch) Verdict {
-	if v, done := e.decideLists(r, s, time.Time{}); done {
-		return e.decided(ctx, s, v)
-	}
-	return e.decided(ctx, s, s.verdict(e.lim.WaitAll(ctx, s.charges)))
+	return e.wait(ctx, nil, r, s, time.Time{})
 }
 
 // Waiter is a caller that is told when its request begins to wait, which is rare: what
@@ -217,15 +199,23 @@ type Waiter interface {
 // WaitFor is [Engine.Wait] for a caller that has read the clock, as that of
 // [Engine.DecideAt], and is told when its request waits.
 func (e *Engine) WaitFor(w Waiter, r *Request, s *Scratch, now time.Time) Verdict {
-	if v, done := e.decideLists(r, s, now); done {
-		return e.decided(context.Background(), s, v)
-	}
-	return e.decided(context.Background(), s, s.verdict((*engine.Limiter)(e.lim).WaitAllFor(w, engine.Charges(s.charges), now)))
+	return e.wait(context.Background(), w, r, s, now)
 }
 
-// decideLists is what Decide does before it charges anything, and that it has nothing to
-// charge. Decide has it written out, for speed.
-func (e *Engine) decideLists(r *Request, s *Scratch, now time.Time) (v Verdict, done bool) {
+func (e *Engine) wait(ctx context.Context, w Waiter, r *Request, s *Scratch, now time.Time) Verdict {
+	v, done := e.decideUncharged(r, s, now)
+	if !done {
+		v = s.verdict((*engine.Limiter)(e.lim).WaitAllFor(ctx, w, engine.Charges(s.charges), now))
+	}
+	if e.owes {
+		e.takeApart(ctx, s, &v)
+	}
+	return v
+}
+
+// decideUncharged collects the charges of a request. If there are none, because a list, a ban or a bad
+// cost decides or no rule applies, it returns the verdict.
+func (e *Engine) decideUncharged(r *Request, s *Scratch, now time.Time) (v Verdict, done bool) {
 	list := e.collect(r, s, now)
 	if len(s.unlimited)+len(s.badCosts)+len(s.badRates) > 0 && !s.note() {
 		return s.refusal(), true

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/testkit/judge"
 )
 
 // Oracle judges the decisions of a limiter by one exact leaky bucket for each
@@ -100,7 +102,7 @@ func (o *Oracle) JudgeWithin(client uint32, from, until time.Duration, allowed b
 	if allowed {
 		// Charged early it has leaked the most by now, charged late nothing.
 		o.verdict.Excess = max(o.verdict.Excess, float64(a.least+o.per-o.limit)/float64(o.per))
-		a.least = o.leak(early, int64(until-from))
+		a.least = judge.Leak(early, int64(until-from), o.n)
 		a.admitted += o.per
 	}
 }
@@ -129,18 +131,10 @@ func (o *Oracle) advance(client uint32, to time.Duration) *account {
 	a := &o.buckets[client]
 	dt := max(0, int64(to-a.at))
 	a.at += time.Duration(dt)
-	a.admitted, a.least = o.leak(a.admitted, dt), o.leak(a.least, dt)
-	a.alone, a.offered = o.leak(a.alone, dt), o.leak(a.offered, dt)
+	a.admitted, a.least = judge.Leak(a.admitted, dt, o.n), judge.Leak(a.least, dt, o.n)
+	a.alone, a.offered = judge.Leak(a.alone, dt, o.n), judge.Leak(a.offered, dt, o.n)
 	return a
 }
 
 // Verdict is the sum so far.
 func (o *Oracle) Verdict() Verdict { return o.verdict }
-
-// leak is the level after dt nanoseconds. It divides lest dt·n overflow.
-func (o *Oracle) leak(level, dt int64) int64 {
-	if dt > level/o.n {
-		return 0
-	}
-	return level - dt*o.n
-}

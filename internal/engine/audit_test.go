@@ -103,8 +103,8 @@ func auditTraffic(w *world, rng *rand.Rand, steps int) (want auditTruth) {
 			n += rng.Uint64N(4)
 		}
 		o := w.truth[c][0]
-		o.at(now)
-		level := float64(o.level) / float64(o.per)
+		o.At(now)
+		level := float64(o.Level) / float64(o.Per)
 		v := r.take(context.Background(), rawKey(r, w.digests[c][0]), n, setTime(w.lim, now), 0)
 		want.requests++
 		screened := v.Stage == limit.StageSketch || v.Stage == limit.StageExact
@@ -118,7 +118,7 @@ func auditTraffic(w *world, rng *rand.Rand, steps int) (want auditTruth) {
 			}
 		}
 		if v.Allowed {
-			o.admit(n)
+			o.Admit(n)
 			want.peak = max(want.peak, (level+float64(n))/bound)
 		}
 	}

@@ -92,14 +92,14 @@ func (w *world) judgeBans(c int, n uint64, at time.Duration, rules []int, d limi
 		case banned && i == by:
 			// That begins with a denial by the bucket, unless it has begun with a request that
 			// another rule's ban answered.
-			if at >= b.end && len(w.lim.rules) == 1 && !o.justified(n, r.config.Burst) {
-				err = fmt.Errorf("P1: %d units denied by a ban that begins, at level %v", n, float64(o.level)/float64(o.per))
+			if at >= b.end && len(w.lim.rules) == 1 && !o.Justified(n, r.config.Burst) {
+				err = fmt.Errorf("P1: %d units denied by a ban that begins, at level %v", n, float64(o.Level)/float64(o.Per))
 			} else {
 				err = b.banned(at, d.RetryAfter, w.roomy && len(w.lim.rules) == 1)
 			}
 		case at < b.end && !banned:
 			err = fmt.Errorf("it is banned until %v: %+v", b.end, d)
-		case at >= b.end && !d.Allowed && (i == by || o.justified(n, r.config.Burst)):
+		case at >= b.end && !d.Allowed && (i == by || o.Justified(n, r.config.Burst)):
 			b.deny(at)
 			if needs, _ := b.next(at); len(w.lim.rules) == 1 && w.roomy && b.bySlots() >= needs {
 				err = fmt.Errorf("not banned after %d denials", b.bySlots())

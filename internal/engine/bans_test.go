@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/testkit/judge"
 	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/sketch"
 )
@@ -44,19 +45,19 @@ func TestConformingIsNeverBanned(t *testing.T) {
 			}
 			served := 0
 			for h := range histories / len(rules) {
-				d, o := randomHash(rng, 0), oracleOf(r.config)
+				d, o := randomHash(rng, 0), judge.Of(r.config)
 				if h%2 == 0 {
 					d.Pos = flooders[h%len(flooders)].Pos // in the same sets and cells
 				}
 				for range 2 + rng.IntN(6) {
 					now += time.Duration(rng.ExpFloat64() * mean)
 					takeAt(r, rawKey(r, flooders[rng.IntN(len(flooders))]), 1+rng.Uint64N(r.config.Burst), now)
-					o.at(now)
+					o.At(now)
 					n := 1 + rng.Uint64N(min(6, r.config.Burst))
-					if o.justified(n, r.config.Burst) {
+					if o.Justified(n, r.config.Burst) {
 						continue // it would not conform
 					}
-					o.admit(n)
+					o.Admit(n)
 					if v := takeAt(r, rawKey(r, d), n, now); !v.Allowed {
 						t.Fatalf("history %d: %+v for %d units within the limit", h, v, n)
 					}

@@ -10,6 +10,7 @@ import (
 	"weak"
 
 	"github.com/fastlimit/fastlimit/internal/testkit"
+	"github.com/fastlimit/fastlimit/internal/testkit/judge"
 	"github.com/fastlimit/fastlimit/limit"
 )
 
@@ -218,7 +219,7 @@ type chained struct {
 type chainedLimit struct {
 	lim     *Limiter // nil: collected
 	config  limit.RuleConfig
-	clients *[3]*oracle // those that share a table have the same
+	clients *[3]*judge.Client // those that share a table have the same
 }
 
 func (c *chained) last() *chainedLimit { return c.all[len(c.all)-1] }
@@ -237,7 +238,7 @@ func (c *chained) limit() limit.RuleConfig {
 
 func (c *chained) add(t *testing.T, config limit.RuleConfig) {
 	t.Helper()
-	l := &chainedLimit{config: config, clients: new([3]*oracle)}
+	l := &chainedLimit{config: config, clients: new([3]*judge.Client)}
 	if len(c.all) == 0 {
 		l.lim = chainOf(t, config)[0]
 	} else {
@@ -245,9 +246,9 @@ func (c *chained) add(t *testing.T, config limit.RuleConfig) {
 	}
 	rule := l.lim.rules[0]
 	for i := range l.clients {
-		l.clients[i] = oracleOf(rule.config)
+		l.clients[i] = judge.Of(rule.config)
 		if len(c.all) > 0 {
-			l.clients[i].goOn(c.last().clients[i], rule.config.Burst)
+			beginWith(l.clients[i], c.last().clients[i], rule.config.Burst)
 		}
 	}
 	if len(c.all) > 0 && rule.buckets.Table.SameBuckets(&c.last().lim.rules[0].buckets.Table) {
@@ -256,21 +257,21 @@ func (c *chained) add(t *testing.T, config limit.RuleConfig) {
 	c.all = append(c.all, l)
 }
 
-// goOn has an oracle begin with what a client has by another one, cut to what its own limit has room
+// beginWith has an oracle begin with what a client has by another one, cut to what its own limit has room
 // for. Windows and logs have the same periods.
-func (o *oracle) goOn(was *oracle, most uint64) {
-	o.last, o.previous, o.current, o.times = was.last, was.previous, was.current, slices.Clone(was.times)
-	if o.level = was.level; o.window == 0 {
-		o.level = min(was.level/was.per, int64(most)) * o.per
+func beginWith(o, was *judge.Client, most uint64) {
+	o.Last, o.Previous, o.Current, o.Times = was.Last, was.Previous, was.Current, slices.Clone(was.Times)
+	if o.Level = was.Level; o.Window == 0 {
+		o.Level = min(was.Level/was.Per, int64(most)) * o.Per
 	}
-	o.keepNewest(most)
+	keepNewest(o, most)
 }
 
 // keepNewest drops what a log has no room for.
-func (o *oracle) keepNewest(most uint64) {
-	if over := len(o.times) - int(most); over > 0 {
-		o.times = o.times[over:]
-		o.level = int64(most)
+func keepNewest(o *judge.Client, most uint64) {
+	if over := len(o.Times) - int(most); over > 0 {
+		o.Times = o.Times[over:]
+		o.Level = int64(most)
 	}
 }
 
@@ -280,7 +281,7 @@ func (c *chained) pass(by time.Duration) {
 	clock.Set(clock.Now() + by)
 	for _, l := range c.all {
 		for _, o := range l.clients {
-			o.at(clock.Now())
+			o.At(clock.Now())
 		}
 	}
 }
@@ -295,17 +296,17 @@ func (c *chained) request(t *testing.T) error {
 	l, client, n := c.all[at], c.rng.IntN(3), 1+c.rng.Uint64N(6)
 	r := l.lim.rules[0]
 	d := r.Take(t.Context(), r.BytesKey([]byte{byte(client)}), n)
-	if o := l.clients[client]; d.Allowed == o.justified(n, r.config.Burst) {
-		return fmt.Errorf("limiter %d of %d, %v burst %d, %d units at level %v: allowed %v", at, len(c.all), l.config.Rate, r.config.Burst, n, float64(o.level)/float64(o.per), d.Allowed)
+	if o := l.clients[client]; d.Allowed == o.Justified(n, r.config.Burst) {
+		return fmt.Errorf("limiter %d of %d, %v burst %d, %d units at level %v: allowed %v", at, len(c.all), l.config.Rate, r.config.Burst, n, float64(o.Level)/float64(o.Per), d.Allowed)
 	}
 	if !d.Allowed {
 		return nil
 	}
-	charged := map[*oracle]bool{}
+	charged := map[*judge.Client]bool{}
 	for i, l := range c.all[at:] {
 		if o := l.clients[client]; !charged[o] {
-			o.admit(n)
-			o.keepNewest(max(l.config.Burst, l.config.Rate.N))
+			o.Admit(n)
+			keepNewest(o, max(l.config.Burst, l.config.Rate.N))
 			charged[o] = true
 		}
 		if l.lim == nil && i+1 < len(c.all)-at {

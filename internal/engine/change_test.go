@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/testkit/judge"
 	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/sketch"
 )
@@ -21,8 +22,8 @@ type changing struct {
 	rng         *rand.Rand
 	geo         geometry
 	digests     []sketch.Digest
-	conforms    []*oracle
-	carried     []*oracle
+	conforms    []*judge.Client
+	carried     []*judge.Client
 	came        []float64 // what carried began with, in units: windows may hold more than the new limit
 	late        []int64   // units admitted by the limiter before since the change: C
 	now         time.Duration
@@ -35,8 +36,8 @@ func newChanging(t *testing.T, rng *rand.Rand, clients int, g geometry, c limit.
 	w.lim = w.make(t, nil, c)
 	for i := range clients {
 		w.digests = append(w.digests, g.hash(rng, i))
-		w.conforms = append(w.conforms, oracleOf(w.rule().config))
-		w.carried = append(w.carried, oracleOf(w.rule().config))
+		w.conforms = append(w.conforms, judge.Of(w.rule().config))
+		w.carried = append(w.carried, judge.Of(w.rule().config))
 		w.late, w.came = append(w.late, 0), append(w.came, 0)
 	}
 	return w
@@ -81,7 +82,7 @@ func (w *changing) change(t *testing.T, c limit.RuleConfig) {
 	w.now = w.now.Truncate(time.Microsecond) + time.Microsecond // both sides of a change leak whole µs
 	setTime(w.lim, w.now)
 	was := w.rule()
-	held := make([]func(*oracle), len(w.digests))
+	held := make([]func(*judge.Client), len(w.digests))
 	for i, d := range w.digests {
 		held[i] = was.heldBy(d, w.now)
 	}
@@ -93,41 +94,41 @@ func (w *changing) change(t *testing.T, c limit.RuleConfig) {
 		t.Fatal("the rule begins anew")
 	}
 	for i := range w.digests {
-		for _, o := range []**oracle{&w.conforms[i], &w.carried[i]} {
-			(*o).at(w.now)
-			next := oracleOf(r.config)
-			next.last, next.previous, next.current, next.times = (*o).last, (*o).previous, (*o).current, (*o).times
-			if next.level = (*o).level; next.window == 0 {
-				units := float64((*o).level) / float64((*o).per*max(1, (*o).scale))
-				next.level = min(next.units(units)+1, next.units(float64(r.config.Burst)))
+		for _, o := range []**judge.Client{&w.conforms[i], &w.carried[i]} {
+			(*o).At(w.now)
+			next := judge.Of(r.config)
+			next.Last, next.Previous, next.Current, next.Times = (*o).Last, (*o).Previous, (*o).Current, (*o).Times
+			if next.Level = (*o).Level; next.Window == 0 {
+				units := float64((*o).Level) / float64((*o).Per*max(1, (*o).Scale))
+				next.Level = min(next.Units(units)+1, next.Units(float64(r.config.Burst)))
 			}
 			*o = next
 		}
 		held[i](w.carried[i])
-		w.came[i] = float64(w.carried[i].level) / float64(w.carried[i].per*max(1, w.carried[i].scale))
+		w.came[i] = float64(w.carried[i].Level) / float64(w.carried[i].Per*max(1, w.carried[i].Scale))
 		w.late[i] = 0
 	}
 }
 
 // heldBy returns what cuts an oracle to what the exact bucket of d holds.
-func (r *Rule) heldBy(d sketch.Digest, now time.Duration) func(*oracle) {
+func (r *Rule) heldBy(d sketch.Digest, now time.Duration) func(*judge.Client) {
 	tat, ticks := r.buckets.Table.Lookup(d), r.buckets.Ticks(now)
 	units := float64(r.buckets.Shape.Level(tat, ticks)) / float64(r.buckets.Shape.Unit())
 	switch {
 	case r.buckets.Logged:
 		free, _, _ := r.buckets.Table.Log(d, ticks, 0)
-		return func(o *oracle) {
-			o.times = slices.Clone(o.times[:min(len(o.times), int(r.buckets.Shape.Limit()-free))])
-			o.level = int64(len(o.times))
+		return func(o *judge.Client) {
+			o.Times = slices.Clone(o.Times[:min(len(o.Times), int(r.buckets.Shape.Limit()-free))])
+			o.Level = int64(len(o.Times))
 		}
 	case r.buckets.Shape.Algorithm() == limit.SlidingWindow:
 		_, counts := r.buckets.Shape.Counts(tat, ticks)
-		return func(o *oracle) {
-			o.previous, o.current = int64(counts>>26), int64(counts&(1<<26-1))
-			o.at(time.Duration(o.last))
+		return func(o *judge.Client) {
+			o.Previous, o.Current = int64(counts>>26), int64(counts&(1<<26-1))
+			o.At(time.Duration(o.Last))
 		}
 	}
-	return func(o *oracle) { o.level = min(o.level, o.units(units)) }
+	return func(o *judge.Client) { o.Level = min(o.Level, o.Units(units)) }
 }
 
 // request makes a client send n units, to the limiter before the change if inFlight.
@@ -137,17 +138,17 @@ func (w *changing) request(client int, n uint64, inFlight bool) error {
 		lim = w.before
 	}
 	r := lim.byName["a"]
-	w.conforms[client].at(w.now)
-	w.carried[client].at(w.now)
+	w.conforms[client].At(w.now)
+	w.carried[client].At(w.now)
 	d := r.take(context.Background(), rawKey(r, w.digests[client]), n, setTime(lim, w.now), stackStripe())
 	o := w.conforms[client]
 	switch cfg := w.rule().config; {
-	case !d.Allowed && !inFlight && !o.justified(n, cfg.Burst):
-		return fmt.Errorf("P1: client %d, %v burst %d: %d units denied at %v, %v, at level %v", client, cfg.Rate, cfg.Burst, n, w.now, d.Stage, float64(o.level)/float64(o.per*max(1, o.scale)))
+	case !d.Allowed && !inFlight && !o.Justified(n, cfg.Burst):
+		return fmt.Errorf("P1: client %d, %v burst %d: %d units denied at %v, %v, at level %v", client, cfg.Rate, cfg.Burst, n, w.now, d.Stage, float64(o.Level)/float64(o.Per*max(1, o.Scale)))
 	case !d.Allowed:
 		return nil
 	}
-	o.admit(n)
+	o.Admit(n)
 	if inFlight {
 		w.late[client] += int64(n)
 	}
@@ -157,15 +158,15 @@ func (w *changing) request(client int, n uint64, inFlight bool) error {
 // bounded checks P2 after n more units.
 func (w *changing) bounded(client int, n uint64) error {
 	o, cfg := w.carried[client], w.rule().config
-	level := o.admit(n)
+	level := o.Admit(n)
 	bound := (1 + *cfg.EscalateAt) * float64(cfg.Burst)
 	if periodic(cfg) {
 		bound = max(bound, w.came[client])
 	}
 	bound += 1 + float64(w.late[client])
-	grace := o.units(2e-6*cfg.Rate.PerSecond()) + 2 // of the clock
-	if over := level - o.units(bound) - grace; over > 0 && !w.evictions {
-		return fmt.Errorf("P2: client %d, %v burst %d θ %v: level %v after %d units at %v, bound %v", client, cfg.Rate, cfg.Burst, *cfg.EscalateAt, float64(level)/float64(o.per*max(1, o.scale)), n, w.now, bound)
+	grace := o.Units(2e-6*cfg.Rate.PerSecond()) + 2 // of the clock
+	if over := level - o.Units(bound) - grace; over > 0 && !w.evictions {
+		return fmt.Errorf("P2: client %d, %v burst %d θ %v: level %v after %d units at %v, bound %v", client, cfg.Rate, cfg.Burst, *cfg.EscalateAt, float64(level)/float64(o.Per*max(1, o.Scale)), n, w.now, bound)
 	}
 	return nil
 }

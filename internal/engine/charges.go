@@ -28,8 +28,12 @@ func (l *Limiter) TakeAll(ctx context.Context, charges []Charge) (d limit.Decisi
 	return l.takeAll(ctx, charges, l.clock.Now())
 }
 
-// read is the limiter's time for a caller's reading of the clock, which advances it.
+// read is the limiter's time for a caller's reading of the clock, which advances it. Without one, at
+// is zero, it reads the clock.
 func (l *Limiter) read(at time.Time) time.Duration {
+	if at.IsZero() {
+		return l.clock.Now()
+	}
 	if !l.clock.IsMachine() {
 		panic("BUG: fastlimit: a time read by the caller, of a limiter with a Clock, which tells the time: call TakeAll or WaitAll")
 	}

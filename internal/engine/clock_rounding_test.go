@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/testkit/judge"
 	"github.com/fastlimit/fastlimit/limit"
 )
 
@@ -23,7 +24,7 @@ func TestClockRounding(t *testing.T) {
 		{limit.Rate{N: 10, Per: time.Second}, 3, 0.9}, // T is whole µs: no grace
 	} {
 		r := mustNew(t, strictRule("a", tt.rate.N, tt.rate.Per, tt.burst)).rules[0]
-		key, o, rng := r.BytesKey([]byte("x")), newOracle(tt.rate), rand.New(rand.NewPCG(5, tt.rate.N))
+		key, o, rng := r.BytesKey([]byte("x")), judge.Leaky(tt.rate), rand.New(rand.NewPCG(5, tt.rate.N))
 		now, most := 999*time.Nanosecond, int64(0)
 		for i := range 20_000 {
 			switch rng.IntN(4) * min(i, 1) { // to the beginning or the end of a µs
@@ -38,18 +39,18 @@ func TestClockRounding(t *testing.T) {
 			case 3:
 				now += time.Duration(rng.Int64N(3000))
 			}
-			o.at(now)
+			o.At(now)
 			for takeAt(r, key, 1, now).Allowed {
-				most = max(most, o.admit(1))
+				most = max(most, o.Admit(1))
 			}
 		}
 		micro := int64(tt.rate.N) * int64(time.Microsecond) // r·1 µs, on the oracle's scale
-		excess := float64(most-o.units(float64(tt.burst))) / float64(micro)
+		excess := float64(most-o.Units(float64(tt.burst))) / float64(micro)
 		if excess >= 2 || excess < tt.least {
 			t.Errorf("%v: %.4f times r·1 µs above the burst, want %v or more and less than 2", tt.rate, excess, tt.least)
 		}
 		plan := r.limiter.Plan().Rules[0]
-		if got := plan.MaxBurst(); o.units(float64(got)) < most-int64(tt.rate.Per) {
+		if got := plan.MaxBurst(); o.Units(float64(got)) < most-int64(tt.rate.Per) {
 			t.Errorf("%v: MaxBurst is %d, and %v units were admitted", tt.rate, got, float64(most)/float64(tt.rate.Per))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/testkit/judge"
 	"github.com/fastlimit/fastlimit/limit"
 )
 
@@ -108,7 +109,7 @@ func (w *world) one(c int, rng *rand.Rand, clock *timeline) error {
 	// A time that is at once used needs no settling, which would see the
 	// test's jumps ahead by other goroutines as steps back.
 	o := w.truth[c][rule]
-	o.at(now)
+	o.At(now)
 	d := r.take(context.Background(), rawKey(r, w.digests[c][rule]), n, now, stackStripe())
 	if done, err := w.judgeBans(c, n, now, []int{rule}, d, 0); done || err != nil {
 		return err
@@ -153,11 +154,11 @@ func oneClientManyGoroutines(t *testing.T, c limit.RuleConfig) {
 	wg.Wait()
 	all := slices.Concat(admitted...)
 	slices.Sort(all)
-	o := oracleOf(r.config)
-	bound := o.units(1.5*float64(r.config.Burst) + 1 + goroutines)
+	o := judge.Of(r.config)
+	bound := o.Units(1.5*float64(r.config.Burst) + 1 + goroutines)
 	for _, now := range all {
-		o.at(now)
-		if level := o.admit(1); level > bound {
+		o.At(now)
+		if level := o.Admit(1); level > bound {
 			t.Fatalf("level %d at %v, bound %d", level, now, bound)
 		}
 	}

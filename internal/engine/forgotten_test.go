@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/testkit/judge"
 	"github.com/fastlimit/fastlimit/limit"
 )
 
@@ -33,16 +34,16 @@ func TestCapLiesAboveP2(t *testing.T) {
 				lim := mustNew(t, cfg)
 				r := lim.rules[0]
 				theta := *r.config.EscalateAt
-				key, o, now := r.BytesKey([]byte("x")), newOracle(cfg.Rate), time.Duration(0)
+				key, o, now := r.BytesKey([]byte("x")), judge.Leaky(cfg.Rate), time.Duration(0)
 				send := func(n int, gap time.Duration) {
 					for range n {
 						now += gap
-						o.at(now)
+						o.At(now)
 						if !takeAt(r, key, 1, now).Allowed {
 							continue
 						}
-						if level, most := o.admit(1), o.units((1+theta)*float64(burst)+1); level > most {
-							t.Fatalf("after a rest of %d units: level %v, bound %v", rest, float64(level)/float64(o.per), float64(most)/float64(o.per))
+						if level, most := o.Admit(1), o.Units((1+theta)*float64(burst)+1); level > most {
+							t.Fatalf("after a rest of %d units: level %v, bound %v", rest, float64(level)/float64(o.Per), float64(most)/float64(o.Per))
 						}
 					}
 				}
@@ -66,14 +67,14 @@ func TestForgottenIsEmpty(t *testing.T) {
 			t.Parallel()
 			lim := mustNew(t, rule("a", 1, time.Second, burst))
 			r := lim.rules[0]
-			key, o, now := r.BytesKey([]byte("x")), newOracle(r.config.Rate), lim.Now()
+			key, o, now := r.BytesKey([]byte("x")), judge.Leaky(r.config.Rate), lim.Now()
 			take := func(want limit.Stage) {
 				t.Helper()
-				o.at(now)
+				o.At(now)
 				if d := r.take(t.Context(), key, 1, now, stackStripe()); !d.Allowed || d.Stage != want {
 					t.Fatalf("%+v, want it admitted by stage %v", d, want)
 				}
-				o.admit(1)
+				o.Admit(1)
 			}
 			turn := func() { // to the moment at which the generations turn
 				lim.filter.Advance(now)
@@ -91,21 +92,21 @@ func TestForgottenIsEmpty(t *testing.T) {
 			}
 			turn()
 			now = nextTurn(lim, now) - time.Millisecond
-			o.at(now)
+			o.At(now)
 			if d := r.exact(t.Context(), key, 1, late, stackStripe()); !d.Allowed {
 				t.Fatalf("the late one: %+v", d)
 			}
-			o.admit(1)
+			o.Admit(1)
 			take(limit.StageFilter)
 			for range burst {
 				take(limit.StageExact)
 			}
-			if want := o.units(float64(burst) + 2); o.level != want {
-				t.Fatalf("level %d, want the fullest of %d", o.level, want)
+			if want := o.Units(float64(burst) + 2); o.Level != want {
+				t.Fatalf("level %d, want the fullest of %d", o.Level, want)
 			}
 			turn() // it marked the generation that ends right now
-			if o.at(now); o.level > 0 {
-				t.Errorf("forgotten at a level of %v units", float64(o.level)/float64(o.per))
+			if o.At(now); o.Level > 0 {
+				t.Errorf("forgotten at a level of %v units", float64(o.Level)/float64(o.Per))
 			}
 		})
 	}

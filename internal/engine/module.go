@@ -200,17 +200,17 @@ func (r *Rule) Counters() Counters {
 // TakeAllAt is TakeAll for a caller that has read the clock for this request
 // already, right before the call: at is what [time.Now] returned, with its
 // monotonic part. The request counts as in flight from the reading on. A
-// limiter with a [Config.Clock] has its time from there: call TakeAll.
+// limiter with a [Config.Clock] has its time from there, so at must be zero.
 func (l *Limiter) TakeAllAt(ctx context.Context, charges []Charge, at time.Time) (d limit.Decision, by int) {
 	l.check(charges)
 	return l.takeAll(ctx, charges, l.read(at))
 }
 
-// WaitAllFor is WaitAll for a caller that has read the clock, as that of TakeAllAt, and is told
-// when its request begins to wait. Its ctx counts from then on.
-func (l *Limiter) WaitAllFor(w waiter, charges []Charge, at time.Time) (d limit.Decision, by int) {
+// WaitAllFor is WaitAll for a caller that may have read the clock, as that of TakeAllAt. It reports to w,
+// if that is not nil, when the request begins to wait; then w's context counts.
+func (l *Limiter) WaitAllFor(ctx context.Context, w waiter, charges []Charge, at time.Time) (d limit.Decision, by int) {
 	l.check(charges)
-	return l.waitAll(context.Background(), w, charges, l.read(at))
+	return l.waitAll(ctx, w, charges, l.read(at))
 }
 
 // waiter is policy.Waiter.

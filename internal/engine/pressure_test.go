@@ -49,7 +49,7 @@ func TestSandwichUnderPressure(t *testing.T) {
 					t.Errorf("%d evictions of a table that holds all", evictions)
 				}
 				if tt.percent > 100 {
-					over := float64(w.excess[0]) / float64(w.truth[0][0].per)
+					over := float64(w.excess[0]) / float64(w.truth[0][0].Per)
 					if steps >= 50*clients && (evictions == 0 || over == 0) { // fewer under the race detector
 						t.Errorf("%d evictions, %v units above P2: this run shows nothing", evictions, over)
 					}
@@ -86,11 +86,11 @@ func (w *world) press(t *testing.T, rng *rand.Rand, steps int) {
 			if rng.IntN(16) == 0 {
 				n += rng.Uint64N(cfg.Burst)
 			}
-			level := w.truth[c][0].level
+			level := w.truth[c][0].Level
 			if err := w.request(c, n, now, []int{0}); err != nil {
 				t.Fatalf("decision %d: %v", done, err)
 			}
-			if w.truth[c][0].level > level { // admitted
+			if w.truth[c][0].Level > level { // admitted
 				lucky = append(lucky, c)
 			} else if i := slices.Index(lucky, c); i >= 0 {
 				lucky = slices.Delete(lucky, i, i+1)

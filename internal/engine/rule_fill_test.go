@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/internal/testkit/judge"
 	"github.com/fastlimit/fastlimit/limit"
 )
 
@@ -19,7 +20,7 @@ import (
 func (w *world) upTo(c int, n uint64, now time.Duration, rule int) error {
 	r := w.lim.rules[rule]
 	o := w.truth[c][rule]
-	o.at(w.line(now))
+	o.At(w.line(now))
 	setTime(w.lim, now)
 	d, taken := r.TakeUpTo(context.Background(), rawKey(r, w.digests[c][rule]), n)
 	if r.config.Mode == limit.Shadow {
@@ -36,12 +37,12 @@ func (w *world) upTo(c int, n uint64, now time.Duration, rule int) error {
 
 // checkFilled judges the outcome of a TakeUpTo by the oracle, before it is charged
 // there.
-func checkFilled(o *oracle, r *Rule, d limit.Decision, n, taken uint64) error {
+func checkFilled(o *judge.Client, r *Rule, d limit.Decision, n, taken uint64) error {
 	switch {
 	case taken > n || taken > r.config.Burst || d.Allowed != (taken > 0):
 		return fmt.Errorf("%d taken: %+v", taken, d)
-	case taken < n && !o.justified(taken+1, r.config.Burst):
-		return fmt.Errorf("P1: %d taken at level %v of %d", taken, float64(o.level)/float64(o.per), r.config.Burst)
+	case taken < n && !o.Justified(taken+1, r.config.Burst):
+		return fmt.Errorf("P1: %d taken at level %v of %d", taken, float64(o.Level)/float64(o.Per), r.config.Burst)
 	case taken > 0 && d.RetryAfter != 0 || n > 0 && taken == 0 && d.RetryAfter <= 0:
 		return fmt.Errorf("%d taken: retry after %v", taken, d.RetryAfter)
 	}
@@ -185,11 +186,11 @@ func sharedTakeUpTo(t *testing.T, failing bool) {
 	for c := range 8 {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(c), 5))
-			o := newOracle(cfg.Rate)
+			o := judge.Leaky(cfg.Rate)
 			key := r.BytesKey([]byte{byte(c)})
 			for range 3000 {
 				time.Sleep(time.Duration(rng.IntN(400)) * time.Millisecond)
-				o.at(time.Since(start))
+				o.At(time.Since(start))
 				n, taken := 1+rng.Uint64N(6), uint64(0)
 				if rng.IntN(2) == 0 {
 					var d limit.Decision
@@ -200,12 +201,12 @@ func sharedTakeUpTo(t *testing.T, failing bool) {
 					}
 				} else if r.Take(t.Context(), key, n).Allowed {
 					taken = n
-				} else if !o.justified(n, cfg.Burst) {
-					t.Errorf("P1: client %d denied %d at level %v", c, n, float64(o.level)/float64(o.per))
+				} else if !o.Justified(n, cfg.Burst) {
+					t.Errorf("P1: client %d denied %d at level %v", c, n, float64(o.Level)/float64(o.Per))
 					return
 				}
-				if level := o.admit(taken); !failing && level > o.units(bound) {
-					t.Errorf("P2: client %d at level %v, bound %v", c, float64(level)/float64(o.per), bound)
+				if level := o.Admit(taken); !failing && level > o.Units(bound) {
+					t.Errorf("P2: client %d at level %v, bound %v", c, float64(level)/float64(o.Per), bound)
 					return
 				}
 			}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/testkit"
+	"github.com/fastlimit/fastlimit/internal/testkit/judge"
 	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/sketch"
 )
@@ -30,7 +31,7 @@ var sandwichScale = flag.Float64("sandwich", testkit.Size(0.3, 1), "multiplies t
 type world struct {
 	lim     *Limiter
 	digests [][]sketch.Digest // [client][rule]
-	truth   [][]*oracle       // [client][rule]
+	truth   [][]*judge.Client // [client][rule]
 	worst   [][]int64         // [client][rule]: most ever above P2, in the oracle's scale
 	excess  []int64           // [rule]: sum of worst
 	slack   float64           // units that P2 may exceed by, besides θ·B + 1
@@ -93,11 +94,11 @@ func newWorld(tb testing.TB, rng *rand.Rand, clients int, g geometry, rules ...l
 	w := &world{lim: lim, excess: make([]int64, len(lim.rules)), before: make([]uint64, len(lim.rules)), roomy: g.bans == 0}
 	for c := range clients {
 		var ds []sketch.Digest
-		var os []*oracle
+		var os []*judge.Client
 		var bans []*banTruth
 		for _, r := range lim.rules {
 			ds = append(ds, g.hash(rng, c))
-			os = append(os, oracleOf(r.config))
+			os = append(os, judge.Of(r.config))
 			bans = append(bans, newBanTruth(r.config.Ban))
 		}
 		w.digests, w.truth = append(w.digests, ds), append(w.truth, os)
@@ -121,7 +122,7 @@ func (w *world) request(c int, n uint64, now time.Duration, rules []int) error {
 	for i, r := range rules {
 		d := w.digests[c][r]
 		charges[i] = Charge{Rule: w.lim.rules[r], Key: rawKey(w.lim.rules[r], d), Cost: n}
-		w.truth[c][r].at(line)
+		w.truth[c][r].At(line)
 	}
 	d, by := w.lim.takeAll(context.Background(), charges, setTime(w.lim, now))
 	if done, err := w.judgeBans(c, n, line, rules, d, by); done || err != nil {
@@ -140,7 +141,7 @@ func (w *world) request(c int, n uint64, now time.Duration, rules []int) error {
 
 func (w *world) single(c int, n uint64, now time.Duration, rule int) error {
 	r := w.lim.rules[rule]
-	w.truth[c][rule].at(w.line(now))
+	w.truth[c][rule].At(w.line(now))
 	d := r.take(context.Background(), rawKey(r, w.digests[c][rule]), n, setTime(w.lim, now), stackStripe())
 	if done, err := w.judgeBans(c, n, w.line(now), []int{rule}, d, 0); done || err != nil {
 		return err
@@ -156,9 +157,9 @@ func (w *world) denied(c int, n uint64, now time.Duration, rule int) error {
 	if cfg.Mode == limit.Shadow {
 		return nil // what it admitted among others is not visible here
 	}
-	if !o.justified(n, cfg.Burst) {
+	if !o.Justified(n, cfg.Burst) {
 		return fmt.Errorf("P1: client %d, rule %s: %d units denied at %v at level %v of burst %d",
-			c, cfg.Name, n, now, float64(o.level)/float64(o.per), cfg.Burst)
+			c, cfg.Name, n, now, float64(o.Level)/float64(o.Per), cfg.Burst)
 	}
 	return nil
 }
@@ -168,12 +169,12 @@ func (w *world) admitted(c int, n uint64, now time.Duration, rule int) error {
 	if cfg.Mode == limit.Shadow {
 		return nil
 	}
-	level := o.admit(n)
+	level := o.Admit(n)
 	bound := (1+*cfg.EscalateAt)*float64(cfg.Burst) + 1
 	if cfg.Strict {
 		bound = float64(cfg.Burst)
 	}
-	over := level - o.units(bound+w.slack) - w.grace(rule)
+	over := level - o.Units(bound+w.slack) - w.grace(rule)
 	if over <= w.worst[c][rule] {
 		return nil
 	}
@@ -181,9 +182,9 @@ func (w *world) admitted(c int, n uint64, now time.Duration, rule int) error {
 	// no client more: levels that start apart never get further apart.
 	w.excess[rule] += over - w.worst[c][rule]
 	w.worst[c][rule] = over
-	if forgiven := int64(w.before[rule]+w.lim.rules[rule].buckets.Table.Forgiven()) * o.per; w.excess[rule] > forgiven {
+	if forgiven := int64(w.before[rule]+w.lim.rules[rule].buckets.Table.Forgiven()) * o.Per; w.excess[rule] > forgiven {
 		return fmt.Errorf("P2: client %d, rule %s: level %v after %d units at %v, bound %v; all clients together are %v units above theirs, and %v were forgiven",
-			c, cfg.Name, float64(level)/float64(o.per), n, now, bound, float64(w.excess[rule])/float64(o.per), float64(forgiven)/float64(o.per))
+			c, cfg.Name, float64(level)/float64(o.Per), n, now, bound, float64(w.excess[rule])/float64(o.Per), float64(forgiven)/float64(o.Per))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/internal/machine"
 	"github.com/fastlimit/fastlimit/internal/state"
+	"github.com/fastlimit/fastlimit/internal/testkit/judge"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
@@ -43,7 +44,7 @@ func (w *world) copyTruth() (c world) {
 		c.truth[i], c.bans[i], c.worst[i] = slices.Clone(w.truth[i]), slices.Clone(w.bans[i]), slices.Clone(w.worst[i])
 		for k, o := range w.truth[i] {
 			o := *o
-			o.times = slices.Clone(o.times)
+			o.Times = slices.Clone(o.Times)
 			c.truth[i][k] = &o
 			if b := w.bans[i][k]; b != nil {
 				b := *b
@@ -142,8 +143,8 @@ func (s *restarts) fresh(t *testing.T) {
 	w.lim = lim
 	for i := range w.truth {
 		for k, r := range lim.rules {
-			w.truth[i][k], w.bans[i][k], w.worst[i][k] = oracleOf(r.config), newBanTruth(r.config.Ban), 0
-			w.truth[i][k].at(s.now)
+			w.truth[i][k], w.bans[i][k], w.worst[i][k] = judge.Of(r.config), newBanTruth(r.config.Ban), 0
+			w.truth[i][k].At(s.now)
 		}
 	}
 	clear(w.excess)

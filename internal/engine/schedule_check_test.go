@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/testkit/judge"
 	"github.com/fastlimit/fastlimit/limit"
 )
 
@@ -16,13 +17,13 @@ func (p *play) conforms(a ask) bool {
 }
 
 func (p *play) conform(all []*modelRequest) bool {
-	o := newOracle(limit.Rate{N: 1, Per: time.Second})
+	o := judge.Leaky(limit.Rate{N: 1, Per: time.Second})
 	for _, r := range all {
-		o.at(r.at)
-		if o.justified(r.cost, p.burst) {
+		o.At(r.at)
+		if o.Justified(r.cost, p.burst) {
 			return false
 		}
-		o.admit(r.cost)
+		o.Admit(r.cost)
 	}
 	return true
 }
@@ -84,25 +85,25 @@ func (p *play) bounded(node int) (fellBack bool) {
 			node == everybody && r.wiped
 	})
 	slices.SortStableFunc(admitted, func(a, b *modelRequest) int { return cmp.Compare(a.decided, b.decided) })
-	o := newOracle(limit.Rate{N: 1, Per: time.Second})
-	bound := o.units(float64(p.burst) + 4*limit.DefaultStoreTimeout.Seconds())
+	o := judge.Leaky(limit.Rate{N: 1, Per: time.Second})
+	bound := o.Units(float64(p.burst) + 4*limit.DefaultStoreTimeout.Seconds())
 	for _, r := range p.requests {
 		// What another node gives back after a reset that it did not hear of: in C.
 		if node == everybody && r.wiped && r.hung && r.node != p.resetBy {
-			bound += o.units(float64(r.cost))
+			bound += o.Units(float64(r.cost))
 		}
 	}
 	for _, r := range admitted {
 		if p.resetAt >= 0 && r.decided <= p.resetAt && slices.Index(p.requests, r) < p.resetFrom {
 			continue
 		}
-		o.at(r.decided)
-		level := o.admit(r.cost)
+		o.At(r.decided)
+		level := o.Admit(r.cost)
 		if fellBack = fellBack || r.verdict.Degraded; fellBack && p.policy == limit.FailOpen {
 			return true
 		}
 		if level > bound && !p.forgot() {
-			p.fault("P2: node %d admitted %v units", node, float64(level)/float64(o.per))
+			p.fault("P2: node %d admitted %v units", node, float64(level)/float64(o.Per))
 		}
 	}
 	return fellBack

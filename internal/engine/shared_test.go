@@ -13,6 +13,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/memstore"
+	"github.com/fastlimit/fastlimit/internal/testkit/judge"
 	"github.com/fastlimit/fastlimit/limit"
 )
 
@@ -274,19 +275,19 @@ func sharedSandwich(t *testing.T, failing bool) {
 	for c := range 8 {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(c), 3))
-			o := newOracle(cfg.Rate)
+			o := judge.Leaky(cfg.Rate)
 			for range 4000 {
 				time.Sleep(time.Duration(rng.IntN(20)) * time.Millisecond)
 				r := nodes[rng.IntN(2)].rules[0]
-				o.at(time.Since(start))
+				o.At(time.Since(start))
 				d := r.Take(t.Context(), r.BytesKey([]byte{byte(c)}), 1)
 				if d.Allowed {
-					if level := o.admit(1); !failing && level > o.units(bound) {
-						t.Errorf("P2: client %d at level %v, bound %v", c, float64(level)/float64(o.per), bound)
+					if level := o.Admit(1); !failing && level > o.Units(bound) {
+						t.Errorf("P2: client %d at level %v, bound %v", c, float64(level)/float64(o.Per), bound)
 						return
 					}
-				} else if !o.justified(1, cfg.Burst) {
-					t.Errorf("P1: client %d denied at level %v", c, float64(o.level)/float64(o.per))
+				} else if !o.Justified(1, cfg.Burst) {
+					t.Errorf("P1: client %d denied at level %v", c, float64(o.Level)/float64(o.Per))
 					return
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/testkit/judge"
 	"github.com/fastlimit/fastlimit/limit"
 	"pgregory.net/rapid"
 )
@@ -28,9 +29,9 @@ func TestNewTier(t *testing.T) {
 			t.Fatal(err)
 		}
 		others := []*Rule{base, base.Tier(0), tier}
-		var oracles []*oracle
+		var oracles []*judge.Client
 		for _, r := range others {
-			oracles = append(oracles, oracleOf(r.config))
+			oracles = append(oracles, judge.Of(r.config))
 		}
 		key := base.AddrKey(netip.MustParseAddr("192.0.2.1"))
 		var last *Rule
@@ -50,11 +51,11 @@ func TestNewTier(t *testing.T) {
 			}
 			for i, r := range others {
 				n := rapid.Uint64Range(1, 3).Draw(t, "cost")
-				oracles[i].at(now)
-				if over := oracles[i].justified(n, r.config.Burst); over == r.Take(context.Background(), key, n).Allowed {
+				oracles[i].At(now)
+				if over := oracles[i].Justified(n, r.config.Burst); over == r.Take(context.Background(), key, n).Allowed {
 					t.Fatalf("rule %d (%v, burst %d) at %v: %d units, by the oracle %t", i, r.config.Rate, r.config.Burst, now, n, !over)
 				} else if !over {
-					oracles[i].admit(n)
+					oracles[i].Admit(n)
 				}
 			}
 		}

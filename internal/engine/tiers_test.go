@@ -13,6 +13,7 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/memstore"
 	"github.com/fastlimit/fastlimit/internal/exact"
+	"github.com/fastlimit/fastlimit/internal/testkit/judge"
 	"github.com/fastlimit/fastlimit/limit"
 	"pgregory.net/rapid"
 )
@@ -39,7 +40,7 @@ func TestTierIsExact(t *testing.T) {
 		}
 		base := lim.Rules()[0]
 		r := base.Tier(1)
-		want := oracleOf(r.config)
+		want := judge.Of(r.config)
 		ours := base.AddrKey(netip.MustParseAddr("192.0.2.1"))
 		for now := time.Duration(0); now < 3*time.Second; now += time.Duration(rapid.Int64Range(0, 300).Draw(t, "pause")) * time.Millisecond {
 			clock.Set(now)
@@ -47,13 +48,13 @@ func TestTierIsExact(t *testing.T) {
 				base.Allow(base.AddrKey(netip.AddrFrom4([4]byte{198, 51, 100, byte(i)})))
 			}
 			n := rapid.Uint64Range(1, 3).Draw(t, "cost")
-			want.at(now)
+			want.At(now)
 			d := r.Take(context.Background(), ours, n)
-			if over := want.justified(n, r.config.Burst); over == d.Allowed {
+			if over := want.Justified(n, r.config.Burst); over == d.Allowed {
 				t.Fatalf("%v %v burst %d at %v: %d units allowed: %t, by the oracle %t", c.Algorithm, r.config.Rate, r.config.Burst, now, n, d.Allowed, !over)
 			}
 			if d.Allowed {
-				want.admit(n)
+				want.Admit(n)
 			}
 		}
 	})

@@ -41,7 +41,7 @@ func TestWaitFor(t *testing.T) {
 				charges = append(charges, Charge{r, r.BytesKey([]byte("x")), 1})
 			}
 			p.ask(i, func() limit.Decision {
-				d, _ := lim.WaitAllFor(&bells[i], charges, time.Now())
+				d, _ := lim.WaitAllFor(t.Context(), &bells[i], charges, time.Now())
 				return d
 			})
 		}
@@ -108,5 +108,5 @@ func TestWaitForNeedsTheMachinesClock(t *testing.T) {
 			t.Errorf("%v", p)
 		}
 	}()
-	lim.WaitAllFor(&bell{ctx: t.Context()}, nil, time.Now())
+	lim.WaitAllFor(t.Context(), &bell{ctx: t.Context()}, nil, time.Now())
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/testkit/judge"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
@@ -20,7 +21,7 @@ type simClient struct {
 
 	admitted []admission
 	denied   int
-	level    levelOracle // of what it asked for, if it conforms
+	level    *judge.Client // of what it asked for, if it conforms
 }
 
 // behaviour returns how long to wait, and which node to send to then.
@@ -31,27 +32,16 @@ type admission struct {
 	units uint64
 }
 
-// levelOracle is a leaky bucket in exact integers: a unit is 10^9 of them, and
-// rate leak in a ns.
-type levelOracle struct {
-	rate  uint64
-	at    time.Duration
-	level uint64
-}
-
-// wait is how long until n more units fit into burst.
-func (o *levelOracle) wait(now time.Duration, n, burst uint64) time.Duration {
-	o.level -= min(o.level, uint64(now-o.at)*o.rate)
-	o.at = now
-	const unit = uint64(time.Second)
-	over := o.level + n*unit - min(burst*unit, o.level+n*unit)
-	return time.Duration((over + o.rate - 1) / o.rate)
+// wait is how long until a request of the client's conforms.
+func (c *simClient) wait(now time.Duration, burst uint64) time.Duration {
+	c.level.At(now)
+	return c.level.Until(c.cost, burst)
 }
 
 // client adds a client that begins within a second.
 func (s *sim) client(name string, next behaviour) *simClient {
 	a := addrOf(len(s.clients) + 1)
-	c := &simClient{name: name, addr: a, pos: s.position(a), cost: 1, next: next, level: levelOracle{rate: s.rate}}
+	c := &simClient{name: name, addr: a, pos: s.position(a), cost: 1, next: next, level: judge.Leaky(fastlimit.Rate{N: s.rate, Per: time.Second})}
 	s.clients = append(s.clients, c)
 	s.after(time.Duration(s.rng.Int64N(int64(time.Second))), func() { s.step(c) })
 	return c
@@ -67,7 +57,7 @@ func (s *sim) conforming(name string, next behaviour) *simClient {
 func (s *sim) step(c *simClient) {
 	wait, node := c.next()
 	if c.conforms {
-		wait = max(wait, c.level.wait(s.now(), c.cost, s.burst))
+		wait = max(wait, c.wait(s.now(), s.burst))
 	}
 	s.after(wait, func() {
 		if !s.quiet {
@@ -85,10 +75,10 @@ func (s *sim) ask(c *simClient, node int) {
 	}
 	now := s.now()
 	if c.conforms {
-		if c.level.wait(now, c.cost, s.burst) > 0 {
+		if c.wait(now, s.burst) > 0 {
 			s.t.Fatalf("%s does not conform", c.name)
 		}
-		c.level.level += c.cost * uint64(time.Second)
+		c.level.Admit(c.cost)
 	}
 	d := n.rule.Take(context.Background(), n.rule.AddrKey(c.addr), c.cost)
 	if d.Allowed {

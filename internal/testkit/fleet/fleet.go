@@ -118,18 +118,3 @@ func (d *tally) check(t *testing.T, nodes int, decisions int64) {
 func take(r *fastlimit.Rule, client byte, n uint64) fastlimit.Decision {
 	return r.Take(context.Background(), r.BytesKey([]byte{client}), n)
 }
-
-// leaky is a level, in units of 1/10^9 of a request.
-type leaky struct {
-	level int64
-	at    time.Duration
-}
-
-// leak moves the level to a time, which may be before the last one.
-func (l *leaky) leak(at time.Duration, perSecond int64) int64 {
-	if at > l.at {
-		l.level = max(0, l.level-int64(at-l.at)*perSecond)
-		l.at = at
-	}
-	return l.level
-}

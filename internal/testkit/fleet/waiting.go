@@ -11,14 +11,19 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/testkit"
+	"github.com/fastlimit/fastlimit/internal/testkit/judge"
 )
 
 // waiterOracle knows what clients who wait were admitted, and may have been charged.
 type waiterOracle struct {
 	mu             sync.Mutex
-	above          leaky    // every admitted unit charged when its answer came; guarded by mu
-	begun, decided int64    // units asked for, and those of them with an answer; guarded by mu
-	admitted       []flight // guarded by mu
+	above          *judge.Client // every admitted unit charged when its answer came; guarded by mu
+	begun, decided int64         // units asked for, and those of them with an answer; guarded by mu
+	admitted       []flight      // guarded by mu
+}
+
+func newWaiterOracle() *waiterOracle {
+	return &waiterOracle{above: judge.Leaky(fastlimit.Rate{N: uint64(waitRate), Per: time.Second})}
 }
 
 // flight is a request that was admitted, at some time between these.
@@ -43,7 +48,7 @@ func (o *waiterOracle) ask(t *testing.T, r *fastlimit.Rule, client string, n int
 	o.mu.Lock()
 	o.begun += n
 	first := time.Since(begin)
-	level, decided := o.above.leak(first, waitRate), o.decided
+	level, decided := o.above.At(first), o.decided
 	o.mu.Unlock()
 	d := r.Wait(context.Background(), r.BytesKey([]byte(client)), uint64(n)) // 1 or 2
 	o.mu.Lock()
@@ -51,8 +56,8 @@ func (o *waiterOracle) ask(t *testing.T, r *fastlimit.Rule, client string, n int
 	last := time.Since(begin)
 	o.decided += n
 	if d.Allowed || d.Stage == fastlimit.StageFallback { // whose answer came late is charged until that is given back
-		o.above.leak(last, waitRate)
-		o.above.level += n * unit
+		o.above.At(last)
+		o.above.Admit(uint64(n))
 	}
 	switch {
 	case d.Allowed:
@@ -120,7 +125,7 @@ func (f Fleet) waiting(t *testing.T, nodes []*fastlimit.Limiter) {
 	denied, decided := 0, int64(0) // guarded by mu
 	var asked atomic.Int64         // rounds of who conforms
 	begin, end, ended := time.Now(), testkit.Deadline(t), make(chan struct{})
-	floods := map[string]*waiterOracle{"x": {}, "y": {}}
+	floods := map[string]*waiterOracle{"x": newWaiterOracle(), "y": newWaiterOracle()}
 	for client, o := range floods {
 		for caller := range callers {
 			rng := rand.New(rand.NewPCG(uint64(client[0]), uint64(caller)))
@@ -143,7 +148,7 @@ func (f Fleet) waiting(t *testing.T, nodes []*fastlimit.Limiter) {
 		}
 	}
 	go func() { group.Wait(); close(ended) }()
-	good := [...]*waiterOracle{{}, {}}
+	good := [...]*waiterOracle{newWaiterOracle(), newWaiterOracle()}
 	for done := false; !done; asked.Add(1) { // half of the rate, at any node
 		for i, o := range good { // among the floods, and in a rule of its own
 			if o.ask(t, nodes[int(asked.Load())%len(nodes)].Rules()[i], "good", 1, begin) {
