@@ -16,13 +16,13 @@ import (
 type Verdict struct {
 	// Decision says whether to admit the request and, for a denial, when to try again.
 	Decision fastlimit.Decision
-	// Rule is the rule that decided. nil if a list or a ban of an operator decided, or no
-	// enforced rule applied.
+	// Rule is the rule that decided. It is nil if a list or an operator's ban decided, or
+	// no enforced rule applied.
 	Rule *fastlimit.Rule
 	// List is the list that decided, if one did.
 	List ListVerdict
-	// Refused is why no decision was made and nobody was charged: [RefusedCost], by
-	// Rule, or NotRefused. Answer it as a request that [Engine.Assemble] refuses.
+	// Refused is why no decision was made and no client was charged: [RefusedCost], by
+	// Rule, or NotRefused. Answer such a request like one that [Engine.Assemble] refuses.
 	Refused Refusal
 }
 
@@ -33,8 +33,8 @@ type Engine struct {
 	lim    *fastlimit.Limiter
 	lists  *Lists    // nil: there are none
 	bans   *Bans     // likewise
-	rules  []rule    // at the index that the limiter has them
-	listed []rule    // of these, the ones that settings have: the others count prefixes of their clients
+	rules  []rule    // in the limiter's order
+	listed []rule    // those that the settings have; the others count prefixes of these rules' clients
 	fields []KeyPart // the distinct headers and cookies that keys are made of
 	waits  bool
 	owes   bool // see Owes
@@ -49,21 +49,21 @@ type rule struct {
 	limit    *fastlimit.Rule
 	cost     uint64
 	matchAll bool // match has no conditions
-	addrOnly bool // the key is one part, and that an address
+	addrOnly bool // the key is one part, an address
 	special  bool // see chargeSpecial
 	match    matcher
 	key      keyMaker
 
 	overrides *overrides // nil: there are none
 
-	headed   bool     // headers of trusted proxies have the cost or the rate: see named
+	headed   bool     // headers of trusted proxies have the cost or the rate; see named
 	prefixes []int    // the rules that count prefixes of its clients
-	families families // of the clients that such a rule counts
-	origin   int      // of such a rule: the one whose clients' prefixes it counts
+	families families // of the clients that such a prefix rule counts
+	origin   int      // of a prefix rule: the rule whose clients' prefixes it counts
 
 	costFrom, rateFrom string // canonical names of headers; "": none
 	onBad              BadCost
-	costOf             string // the header of answers that has the cost, likewise
+	costOf             string // the response header that has the cost, likewise
 }
 
 // New compiles the settings. lim must have been made with s.Limits() as its rules:
@@ -101,7 +101,7 @@ func New(lim *fastlimit.Limiter, s Settings) (*Engine, error) {
 
 func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec, shown []string) error {
 	var err error
-	if _, made := spec.Origin(); !made { // what is wrong with it is wrong with that one
+	if _, made := spec.Origin(); !made { // its mistakes are those of the rule that it was made from
 		err = spec.check()
 	}
 	if limit.Name() != spec.Limit.Name {
@@ -123,8 +123,8 @@ func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec, shown []string) 
 	return err
 }
 
-// Headers are the names of the header fields that rules read, in no order. A proxy must not let
-// through what its servers take for one of them.
+// Headers returns the names of the header fields that rules read, in no order. A proxy must
+// not pass on fields that its servers would read as one of them.
 func (e *Engine) Headers() []string { return e.headers }
 
 func (e *Engine) addHeaders(spec *RuleSpec) {
@@ -140,29 +140,34 @@ func (e *Engine) addHeaders(spec *RuleSpec) {
 	}
 }
 
-// Decide decides on a request now and charges the rules that apply. It does not wait for
-// places in line; see [Engine.Wait]. It does not allocate
-// once s has grown to its size (TestDecideDoesNotAllocate).
+// Decide decides on a request now and charges the rules that apply. It does not wait in
+// queues; see [Engine.Wait]. It does not allocate once s has grown to its size
+// (TestDecideDoesNotAllocate).
 func (e *Engine) Decide(ctx context.Context, r *Request, s *Scratch) Verdict {
 	return e.DecideAt(ctx, r, s, time.Time{})
 }
 
-// DecideAt is [Engine.Decide] for callers that have called [time.Now] for this request
-// already, right before, and pass its result.
+// DecideAt is [Engine.Decide] for callers that have already called [time.Now] for this
+// request, right before, and pass its result. With the zero Time it reads the clock.
 func (e *Engine) DecideAt(ctx context.Context, r *Request, s *Scratch, now time.Time) Verdict {
-	v, done := e.decideUncharged(r, s, now)
-	if !done {
-		v = s.verdict((*engine.Limiter)(e.lim).TakeAllAt(ctx, engine.Charges(s.charges), now))
+	list := e.collect(r, s, now)
+	if s.noted() && len(s.charges) > 0 {
+		return e.charged(ctx, s, s.verdict((*engine.Limiter)(e.lim).TakeAllAt(ctx, engine.Charges(s.charges), now)))
 	}
+	return e.charged(ctx, s, s.uncharged(list))
+}
+
+// charged is what is left to do after a decision.
+func (e *Engine) charged(ctx context.Context, s *Scratch, v Verdict) Verdict {
 	if e.owes {
 		e.takeApart(ctx, s, &v)
 	}
 	return v
 }
 
-// Unread returns an engine for requests of which nothing is known but who sends them, since
-// they could not be read: it has the rules that count by address alone and hold for all
-// requests, and shares all else with e, which stays as it is.
+// Unread returns an engine for requests that could not be read, so that only their sender
+// is known. It has the rules that count by address alone and match all requests, and shares
+// everything else with e, which does not change.
 func (e *Engine) Unread() *Engine {
 	next := *e
 	next.listed, next.fields, next.waits, next.owes = nil, nil, false, false
@@ -178,57 +183,41 @@ func (e *Engine) Unread() *Engine {
 // [Engine.Wait] is [Engine.Decide].
 func (e *Engine) Waits() bool { return e.waits }
 
-// Wait is [Engine.Decide] for a request that may wait for its place in line; see
-// [fastlimit.Limiter.WaitAll]. It blocks its caller. The bytes of the request must stay as
-// they are until it returns.
+// Wait is [Engine.Decide] for a request that may wait in a queue; see
+// [fastlimit.Limiter.WaitAll]. It blocks its caller. The bytes of the request must not
+// change until it returns.
 func (e *Engine) Wait(ctx context.Context, r *Request, s *Scratch) Verdict {
 	return e.wait(ctx, nil, r, s, time.Time{})
 }
 
-// Waiter is a caller that is told when its request begins to wait, which is rare: what
-// it takes to notice that a client leaves is then spared for all others. Both methods are
+// Waiter is a caller that learns when its request begins to wait. That is rare, and all
+// other requests are spared the work of noticing that a client leaves. Both methods are
 // called on the goroutine of the caller.
 type Waiter interface {
-	// BeginWait is called at most once, when the request has got a place. The request
-	// waits until ctx ends, at the latest.
+	// BeginWait is called at most once, when the request has got a slot in a queue. The
+	// request waits until ctx ends at the latest.
 	BeginWait() (ctx context.Context)
 	// EndWait is called when there is a decision on a request that has waited.
 	EndWait()
 }
 
-// WaitFor is [Engine.Wait] for a caller that has read the clock, as that of
-// [Engine.DecideAt], and is told when its request waits.
+// WaitFor is [Engine.Wait] for a caller that has read the clock, like that of
+// [Engine.DecideAt], and that learns through w when its request waits.
 func (e *Engine) WaitFor(w Waiter, r *Request, s *Scratch, now time.Time) Verdict {
 	return e.wait(context.Background(), w, r, s, now)
 }
 
 func (e *Engine) wait(ctx context.Context, w Waiter, r *Request, s *Scratch, now time.Time) Verdict {
-	v, done := e.decideUncharged(r, s, now)
-	if !done {
-		v = s.verdict((*engine.Limiter)(e.lim).WaitAllFor(ctx, w, engine.Charges(s.charges), now))
-	}
-	if e.owes {
-		e.takeApart(ctx, s, &v)
-	}
-	return v
-}
-
-// decideUncharged collects the charges of a request. If there are none, because a list, a ban or a bad
-// cost decides or no rule applies, it returns the verdict.
-func (e *Engine) decideUncharged(r *Request, s *Scratch, now time.Time) (v Verdict, done bool) {
 	list := e.collect(r, s, now)
-	if len(s.unlimited)+len(s.badCosts)+len(s.badRates) > 0 && !s.note() {
-		return s.refusal(), true
+	if s.noted() && len(s.charges) > 0 {
+		return e.charged(ctx, s, s.verdict((*engine.Limiter)(e.lim).WaitAllFor(ctx, w, engine.Charges(s.charges), now)))
 	}
-	if len(s.charges) == 0 {
-		return s.uncharged(list), true
-	}
-	return v, false
+	return e.charged(ctx, s, s.uncharged(list))
 }
 
-// Applying returns what [Engine.Decide] would charge for a request, and charges nothing.
-// It is empty for a client on a list, or banned by an operator. The slice and its keys are valid until the next
-// use of s.
+// Applying returns what [Engine.Decide] would charge for a request, without charging it. It
+// is empty for a client on a list, or banned by an operator. The slice and its keys are
+// valid until the next use of s.
 func (e *Engine) Applying(r *Request, s *Scratch) []fastlimit.Charge {
 	e.collect(r, s, time.Time{})
 	s.charges = append(s.charges, s.apart...)
@@ -236,9 +225,9 @@ func (e *Engine) Applying(r *Request, s *Scratch) []fastlimit.Charge {
 	return s.charges
 }
 
-// collect looks the client up in the bans and the lists. If it is on none, it collects in
-// s.charges what to charge by the rules that apply. now may be zero: the clock is read
-// where somebody may be banned.
+// collect looks the client up in the bans and the lists. If it is in none of them, collect
+// appends to s.charges what to charge by the rules that apply. now may be zero: the clock
+// is then read if there are bans.
 func (e *Engine) collect(r *Request, s *Scratch, now time.Time) ListVerdict {
 	s.reset()
 	s.client = plain(r.Client)
@@ -290,9 +279,12 @@ func (e *Engine) collect(r *Request, s *Scratch, now time.Time) ListVerdict {
 	return ListNone
 }
 
-// uncharged is the verdict if no rule was charged: that of a list, to which overrides
-// without limit belong, or what [fastlimit.Limiter.TakeAll] returns for no charges.
+// uncharged returns the verdict if no rule was charged: that of a list, which includes
+// overrides without limit, or what [fastlimit.Limiter.TakeAll] returns for no charges.
 func (s *Scratch) uncharged(list ListVerdict) Verdict {
+	if s.refused != nil {
+		return s.refusal()
+	}
 	v := Verdict{List: list, Decision: list.decision(s.banned)}
 	if list == ListNone && len(s.unlimited) == 0 {
 		v.Decision.Stage = fastlimit.StageFilter

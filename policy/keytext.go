@@ -134,8 +134,7 @@ func (k *keyMaker) rawPart(i int, text string) ([]byte, error) {
 
 // LimitFromText returns the limit of a client named by a text as in [Engine.KeyFromText],
 // which is the rule or the tier of it that an override has for the client, and the key.
-// unlimited reports an override without limit: then ask no limit, and count by Unlimited of
-// [fastlimit.Rule.Internal].
+// unlimited reports an override without limit: then ask no limit.
 func (e *Engine) LimitFromText(rule *fastlimit.Rule, parts []string) (limit *fastlimit.Rule, key fastlimit.Key, unlimited bool, err error) {
 	if key, err = e.KeyFromText(rule, parts); err != nil {
 		return nil, key, false, err

@@ -13,11 +13,11 @@ import (
 type LiveOverride struct {
 	Rule int // its index in Settings.Rules
 	Key  []string
-	Tier *fastlimit.Rule // from NewTier of [fastlimit.Rule.Internal]; nil: the clients are not limited
+	Tier *fastlimit.Rule // a live tier of the rule, which only this module makes; nil: the clients are not limited
 }
 
 // CheckOverride checks one override as if it were one of the settings, except for the limit
-// itself, which NewTier of [fastlimit.Rule.Internal] checks. It returns a name that no
+// itself, which is checked when the tier is made. It returns a name that no
 // override of the rule for other clients has, however the key is written, and the maximum
 // number of its clients, 0 if that is not known. The error joins everything that is wrong,
 // each as a [fastlimit.FieldError] named Overrides[0].Key or the like.

@@ -52,6 +52,11 @@ func (s *Scratch) reset() {
 	s.unlimited, s.badCosts, s.badRates, s.refused = s.unlimited[:0], s.badCosts[:0], s.badRates[:0], nil
 }
 
+// noted is note, inlined for requests with nothing to count.
+func (s *Scratch) noted() (ok bool) {
+	return len(s.unlimited)+len(s.badCosts)+len(s.badRates) == 0 || s.note()
+}
+
 // note counts bad costs and rates and, unless the request is refused for one, an unlimited
 // decision of each rule whose override gives the client no limit.
 func (s *Scratch) note() (ok bool) {

@@ -44,7 +44,7 @@ func (s *Server) Protects(p netip.Prefix) string {
 	if m, err := c.machine(); err == nil {
 		switch m.Has(p) {
 		case expel.Own:
-			return "has an address of this machine"
+			return "is, or contains, an address of this machine"
 		case expel.Gateway:
 			return "has the address of a gateway of this machine"
 		}

@@ -71,8 +71,8 @@ type HeadersOn uint8
 const (
 	HeadersOnDenials HeadersOn = iota
 	// HeadersAlways shows the headers on admissions too: of the rule that admits the fewest
-	// further requests, and what is exact or a lower bound, never an estimate; see
-	// Assured of [fastlimit.Rule.Internal]. It costs each admitted request a lookup per rule.
+	// further requests, and what is exact or a lower bound, never an estimate. It costs each
+	// admitted request a lookup per rule.
 	HeadersAlways
 )
 

@@ -166,7 +166,7 @@ func TestBanMany(t *testing.T) {
 	run("", "^2 fastlimit: "+regexp.QuoteMeta(bad)+":2: 198.51.100.5/24 has bits set beyond its length; write 198.51.100.0/24", "ban", "--file", bad)
 	run("", "^2 fastlimit: 0 addresses and prefixes to ban: want 1 to 10000", "ban")
 	run("", "^1 fastlimit ban: open "+regexp.QuoteMeta(bad)+"x: no such file", "ban", "--file", bad+"x")
-	for prefix, why := range map[string]string{"127.0.0.1": "has an address of this machine", "192.0.2.8/29": "has the address of a trusted proxy"} {
+	for prefix, why := range map[string]string{"127.0.0.1": "is, or contains, an address of this machine", "192.0.2.8/29": "has the address of a trusted proxy"} {
 		run("", "^1 198.51.100.6: banned.*\nfastlimit ban: ADMIN: "+prefix+" "+why+`: to do it anyway, send "force":true \(fastlimit ban --force\)`+"\n$", "ban", prefix, "198.51.100.6")
 	}
 	run("", "^0 192.0.2.8/29: banned", "ban", "192.0.2.8/29", "--force")

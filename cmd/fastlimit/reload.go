@@ -177,6 +177,8 @@ func changes(before, now *fastlimit.Plan) (attrs []any) {
 		switch {
 		case !ok:
 			added = append(added, r.Config.Name+": "+text(r))
+		case !old.Config.SameClients(&r.Config):
+			changed = append(changed, r.Config.Name+": "+text(old)+" -> "+text(r)+", empty, as its key or match has changed")
 		case text(old) != text(r):
 			changed = append(changed, r.Config.Name+": "+text(old)+" -> "+text(r))
 		}

@@ -10,7 +10,9 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
@@ -131,6 +133,28 @@ func TestReloadRefuses(t *testing.T) {
 	r.waitLog(`msg=reloaded cause=SIGHUP changed="per-ip: 1/h burst 1 enforce -> 1/h burst 1 shadow"`)
 	if code := r.status(); code != 200 {
 		t.Errorf("after SIGHUP: %d", code)
+	}
+}
+
+// TestChangesOfRules: what a reload logs of rules whose limit, mode or clients have changed.
+func TestChangesOfRules(t *testing.T) {
+	t.Parallel()
+	plan := func(rules ...fastlimit.RuleConfig) *fastlimit.Plan {
+		p, err := fastlimit.NewPlan(fastlimit.Config{Rules: rules})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	rule := func(name, kind string, n uint64) fastlimit.RuleConfig {
+		return fastlimit.RuleConfig{Name: name, KeyKind: kind, Rate: fastlimit.Rate{N: n, Per: time.Second}, Burst: 9}
+	}
+	before := plan(rule("same", "ip", 1), rule("faster", "ip", 1), rule("matched", "ip", 1), rule("gone", "ip", 1))
+	now := plan(rule("same", "ip", 1), rule("faster", "ip", 2), rule("matched", "ip /a", 1), rule("new", "ip", 1))
+	want := "[added=new: 1/s burst 9 enforce removed=gone changed=faster: 1/s burst 9 enforce -> 2/s burst 9 enforce, " +
+		"matched: 1/s burst 9 enforce -> 1/s burst 9 enforce, empty, as its key or match has changed]"
+	if got := fmt.Sprint(changes(before, now)); got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
 

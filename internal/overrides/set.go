@@ -10,7 +10,7 @@
 //
 // A set of overrides is applied by replacing the engine that requests are decided by. The
 // limiter stays: a limit that an override has is a tier that is made when it is first
-// needed (NewTier of [fastlimit.Rule.Internal]), with room for a fixed number of clients; more
+// needed (engine.Rule.NewTier), with room for a fixed number of clients; more
 // clients of the same limit get another one. So a change touches the state of nobody but
 // the clients it is for. Those begin with an empty bucket when they get another limit: P2
 // is (r, B) of each limit for as long as it holds, which is at most one more burst for

@@ -123,6 +123,10 @@ func (j *judge) clock(at int64) error {
 // tooLong is the error of a record beyond LastTime, where the limiter panics. Rules that count in
 // large ticks reach it after years, see [fastlimit.Limiter.LastTime].
 func (j *judge) tooLong(at int64) error {
+	if left := j.end() - j.now; left < 0 { // windows end at a wall time
+		return fmt.Errorf("the log reaches %s, and these rules can count windows until %s: give them a period of 2.2 s or more",
+			time.UnixMicro(at).UTC().Format(time.DateOnly), time.UnixMicro(at).Add(left).UTC().Format(time.DateOnly))
+	}
 	return fmt.Errorf("the log covers %s to %s, which is longer than the %v that these rules can keep track of: replay it in parts",
 		time.UnixMicro(j.first).UTC().Format(time.DateOnly), time.UnixMicro(at).UTC().Format(time.DateOnly), j.end().Round(time.Hour))
 }

@@ -307,7 +307,7 @@ func TestLogBeyondLastWindow(t *testing.T) {
 		for _, year := range years {
 			log += strings.ReplaceAll(line, "%", year)
 		}
-		if _, err := run(t.Context(), strings.NewReader(log), c); err == nil || !strings.Contains(err.Error(), "that these rules can keep track of") {
+		if _, err := run(t.Context(), strings.NewReader(log), c); err == nil || !strings.Contains(err.Error(), "the log reaches 2107-05-17, and these rules can count windows until 2106-02-07") {
 			t.Errorf("%v: error %v", years, err)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 // nil if nothing. It does not allocate.
 //
 // Most requests are admitted by filter or sketch, whose estimates are never shown. But
-// only the exact bucket denies, so what fits it is assured (Assured of [fastlimit.Rule.Internal]).
+// only the exact bucket denies, so what fits it is assured (engine.Rule.Assured).
 // Of several rules that apply, the one that admits the fewest further requests is
 // shown: a client that goes by the numbers of another would run into that one. Where
 // a shared store may know more of one of them than this node does, the fewest are not
