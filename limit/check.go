@@ -78,7 +78,7 @@ func (c RuleConfig) withDefaults(bad *report) RuleConfig {
 		bad.add(c.Name, "Mode", "want Enforce or Shadow", "%d is not a mode", c.Mode)
 	}
 	if c.OnFailure > FailClosed {
-		bad.add(c.Name, "OnFailure", "want FailLocal, FailOpen or FailClosed", "%d is none", c.OnFailure)
+		bad.add(c.Name, "OnFailure", "want FailLocal, FailOpen or FailClosed", "%d is not one of them", c.OnFailure)
 	}
 	theta := defaultTheta
 	switch {
@@ -115,7 +115,7 @@ func (c *RuleConfig) checkText(bad *report) {
 func (c *RuleConfig) checkWindow(bad *report) {
 	switch {
 	case c.periodic() && c.Burst != 0 && c.Burst != c.Rate.N:
-		bad.add(c.Name, "Burst", "remove it, or choose LeakyBucket", "burst %d has no meaning beside a %v, which admits what its rate says in each period", c.Burst, c.Algorithm)
+		bad.add(c.Name, "Burst", "remove it, or choose LeakyBucket", "burst %d has no meaning with a %v, which admits what its rate says in each period", c.Burst, c.Algorithm)
 	case c.CountDenied && (!c.periodic() || c.Algorithm == SlidingLog):
 		bad.add(c.Name, "CountDenied", "remove it, or choose FixedWindow or SlidingWindow", "a %v does not count denied requests", c.Algorithm)
 	}
@@ -130,7 +130,7 @@ func (c *RuleConfig) checkThousandths(bad *report) {
 	case c.periodic():
 		bad.add(c.Name, "Thousandths", "write a whole cost, or choose LeakyBucket", "a %v counts whole units", c.Algorithm)
 	case c.MaxRate != Rate{}:
-		bad.add(c.Name, "Thousandths", "remove one of the two", "has no exact meaning beside MaxRate: any rate may be named")
+		bad.add(c.Name, "Thousandths", "remove one of the two", "has no exact meaning with MaxRate: any rate may be named")
 	}
 }
 

@@ -137,7 +137,7 @@ func TestWaitSettings(t *testing.T) {
 	for want, c := range map[string]Config{
 		`rule "a": MaxWait: -1s is out of range: want 0 to 1h0m0s`:                 {Rules: []RuleConfig{waitRule("a", 1, 1, -time.Second)}},
 		`rule "a": MaxWait: 1h0m0.000000001s is out of range`:                      {Rules: []RuleConfig{waitRule("a", 1, 1, time.Hour+1)}},
-		`rule "a": MaxWait: 1s has no meaning beside a fixed window`:               {Rules: []RuleConfig{window}},
+		`rule "a": MaxWait: 1s has no meaning with a fixed window`:                 {Rules: []RuleConfig{window}},
 		`Wait.PerKey: -1 is out of range: want 1 to 1048576, or 0 for the default`: {Rules: []RuleConfig{waitRule("a", 1, 1, 0)}, Wait: WaitLimits{PerKey: -1}},
 		`Wait.Total: 1048577 is out of range`:                                      {Rules: []RuleConfig{waitRule("a", 1, 1, 0)}, Wait: WaitLimits{Total: 1<<20 + 1}},
 	} {

@@ -59,13 +59,13 @@ func (c *RuleConfig) checkMaxRate(bad *report) {
 	}
 	switch {
 	case c.periodic():
-		bad.add(c.Name, "MaxRate", "remove it, or choose LeakyBucket", "has no meaning beside a %v, whose periods begin at fixed times", c.Algorithm)
+		bad.add(c.Name, "MaxRate", "remove it, or choose LeakyBucket", "has no meaning with a %v, whose periods begin at fixed times", c.Algorithm)
 	case c.MaxRate.N == 0 || c.MaxRate.Per <= 0 || c.MaxRate.PerSecond() > bucket.MaxRate || slowest.above(c.MaxRate) || c.MaxRate.Per%time.Microsecond != 0:
 		bad.add(c.Name, "MaxRate", "want 1/d to 1000000000/s", "rate %v is out of range", c.MaxRate)
 	case c.MaxRate.Per > maxPeriod:
 		bad.add(c.Name, "MaxRate", "want at most 366d", "the period of %v is too long", c.MaxRate)
 	case c.EscalateAt != nil && *c.EscalateAt != 0:
-		bad.add(c.Name, "EscalateAt", "remove one of the two", "has no meaning beside MaxRate, with which every request is checked exactly")
+		bad.add(c.Name, "EscalateAt", "remove one of the two", "has no meaning with MaxRate, with which every request is checked exactly")
 	case c.Cost > c.MaxRate.N:
 		bad.add(c.Name, "MaxRate", "raise it, or lower the cost", "cost %d is above the burst of %v, %d", c.Cost, c.MaxRate, c.MaxRate.N)
 	}

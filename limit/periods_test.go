@@ -39,7 +39,7 @@ func TestWindowPlans(t *testing.T) {
 		}
 	}
 	for want, c := range map[string]RuleConfig{
-		`rule "a": Burst: burst 7 has no meaning beside a fixed window`:                                                            {Rate: Rate{5, time.Second}, Algorithm: FixedWindow, Burst: 7},
+		`rule "a": Burst: burst 7 has no meaning with a fixed window`:                                                              {Rate: Rate{5, time.Second}, Algorithm: FixedWindow, Burst: 7},
 		`rule "a": CountDenied: a leaky bucket does not count denied requests`:                                                     {Rate: Rate{5, time.Second}, CountDenied: true},
 		`rule "a": Algorithm: algorithm 200 is not known: want LeakyBucket, TokenBucket, FixedWindow, SlidingWindow or SlidingLog`: {Rate: Rate{5, time.Second}, Algorithm: 200},
 		`rule "a": Rate: a window of 100ms: want 1s to 366d`:                                                                       {Rate: Rate{5, 100 * time.Millisecond}, Algorithm: FixedWindow},

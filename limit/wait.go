@@ -42,7 +42,7 @@ func (c *RuleConfig) checkWait(bad *report) {
 	case c.MaxWait < 0 || c.MaxWait > MaxMaxWait:
 		bad.add(c.Name, "MaxWait", fmt.Sprintf("want 0 to %v", MaxMaxWait), "%v is out of range", c.MaxWait)
 	case c.MaxWait > 0 && c.periodic():
-		bad.add(c.Name, "MaxWait", "remove it, or choose LeakyBucket", "%v has no meaning beside a %v: all who wait would come at once when it has room again", c.MaxWait, c.Algorithm)
+		bad.add(c.Name, "MaxWait", "remove it, or choose LeakyBucket", "%v has no meaning with a %v: all waiting requests would be admitted at once when it has room again", c.MaxWait, c.Algorithm)
 	}
 }
 

@@ -144,7 +144,7 @@ func (r *RuleSpec) checkOverrides() error {
 		o := &r.Overrides[i]
 		switch {
 		case o.Unlimited && (o.Rate != fastlimit.Rate{} || o.Burst != 0):
-			fail(i, "Unlimited", "remove one of the two", "has no meaning beside a rate or burst")
+			fail(i, "Unlimited", "remove one of the two", "has no meaning with a rate or burst")
 		case !o.Unlimited && o.Rate == fastlimit.Rate{} && o.Burst == 0:
 			fail(i, "Rate", "write rate, burst or unlimited: true", "the override changes nothing")
 		}

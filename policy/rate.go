@@ -30,7 +30,7 @@ func (r *RuleSpec) CheckRateFrom() error {
 	case h != "" && !isToken(h):
 		return r.invalid("RateFrom.Header", "want a header such as X-Limit", "%q is not the name of a header", h)
 	case h == "" && r.RateFrom.Max != fastlimit.Rate{}:
-		return r.invalid("RateFrom.Header", "name a header", "is empty beside Max")
+		return r.invalid("RateFrom.Header", "name a header", "is empty although Max is set")
 	case h != "" && r.RateFrom.Max == fastlimit.Rate{}:
 		return r.invalid("RateFrom.Max", "write for example max: 1000/s", "is missing")
 	}

@@ -194,7 +194,7 @@ func TestGateNamesTheViolation(t *testing.T) {
 		{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n", "framing", "more than one Content-Length"},
 		{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1x\r\n\r\n", "malformed", "a Content-Length that is not a decimal number"},
 		{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", "framing", "a Transfer-Encoding other than one chunked"},
-		{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "framing", "Content-Length beside Transfer-Encoding"},
+		{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "framing", "Content-Length with Transfer-Encoding"},
 		{"POST / HTTP/1.1\r\nHost: a\r\nConnection: " + strings.Repeat("x,", 200) + "\r\n\r\n", "malformed", "an overlong Connection"},
 		{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5 \r\n", "malformed", "a chunk size that is not a hexadecimal number"},
 		{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5;\x00\r\n", "malformed", "a malformed chunk extension"},

@@ -222,7 +222,7 @@ func TestListenerMistakes(t *testing.T) {
 		l    Listener
 		want string
 	}{
-		{Listener{Headers: []HeaderSet{RateLimitHeaders, NoHeaders}}, "Headers[1]: none stands beside others: write none alone, or remove it"},
+		{Listener{Headers: []HeaderSet{RateLimitHeaders, NoHeaders}}, "Headers[1]: none is listed with others: write none alone, or remove it"},
 		{Listener{Headers: []HeaderSet{XRateLimitHeaders, XRateLimitHeaders}}, "Headers[1]: x-ratelimit is listed twice: remove it"},
 		{Listener{Headers: []HeaderSet{9}}, "Headers[0]: header set 9 is unknown: want ratelimit,"},
 		{Listener{HeadersOn: 2}, "HeadersOn: headers on 2 is unknown: want denials or always"},

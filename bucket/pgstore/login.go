@@ -25,7 +25,7 @@ func (d *driver) logIn(_ context.Context, c *pgx.ConnConfig) error {
 // configuration of the store in anything that [Config.WithoutLogin] keeps.
 func (s *Store) Renew(c Config) error {
 	if !reflect.DeepEqual(c.WithoutLogin(), s.driver.config.WithoutLogin()) {
-		return errors.New("fastlimit/pgstore: more than the login is another: open a store anew")
+		return errors.New("fastlimit/pgstore: more than the login has changed: open another store")
 	}
 	if err := c.Validate(); err != nil {
 		return err

@@ -78,7 +78,7 @@ func checkURL(s string) (problem string) {
 	}
 	for name := range query {
 		if strings.HasPrefix(name, "pool_") || name == "connect_timeout" {
-			return "has the parameter " + strconv.Quote(name) + "; write the settings beside url"
+			return "has the parameter " + strconv.Quote(name) + "; write the settings next to url"
 		}
 	}
 	if _, err := pgxpool.ParseConfig(s); err != nil {

@@ -51,7 +51,7 @@ func (d *driver) dialer(timeout time.Duration) func(ctx context.Context, network
 // store in anything that [Config.WithoutLogin] keeps.
 func (s *Store) Renew(c Config) error {
 	if !reflect.DeepEqual(c.WithoutLogin(), s.driver.config.WithoutLogin()) {
-		return errors.New("fastlimit/redisstore: more than the login is another: open a store anew")
+		return errors.New("fastlimit/redisstore: more than the login has changed: open another store")
 	}
 	if err := c.Validate(os.ReadFile); err != nil {
 		return err

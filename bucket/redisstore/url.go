@@ -42,7 +42,7 @@ func parseURL(s string) (o *redis.Options, problem string) {
 	}
 	databases := query["db"]
 	if len(query) > 1 || len(query) == 1 && len(databases) != 1 {
-		return nil, "has a query parameter other than one db; write the settings beside url"
+		return nil, "has a query parameter other than one db; write the settings next to url"
 	}
 	if path := strings.Trim(u.Path, "/"); u.Scheme != "unix" && path != "" {
 		databases = append(databases, path)

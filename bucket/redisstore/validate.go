@@ -45,7 +45,7 @@ func (c *Config) validateServer(bad *report) {
 	bad.when(byURL && n == 0 && sentinel, "MasterName", "needs addresses, of the sentinels", "set addresses instead of a URL")
 	bad.when(!byURL && n > 1 && c.oneServer(), "Addrs", fmt.Sprintf("%d addresses of one server", n),
 		"set master_name for sentinels, cluster: true for nodes of a cluster, or remove all but one")
-	bad.when(sentinel && c.Cluster, "Cluster", "true beside master_name", "Sentinel and Cluster exclude each other: remove one")
+	bad.when(sentinel && c.Cluster, "Cluster", "true together with master_name", "Sentinel and Cluster exclude each other: remove one")
 	if byURL {
 		o, problem := parseURL(c.URL)
 		bad.when(problem != "", "URL", problem, urlFix)
@@ -61,7 +61,7 @@ func (c *Config) validateSentinel(bad *report) {
 	bad.when(c.SentinelUsername != "" && c.MasterName == "", "SentinelUsername", problem, fix)
 	bad.when(c.SentinelPassword != "" && c.MasterName == "", "SentinelPassword", problem, fix)
 	bad.when(c.SentinelUsername != "" && c.SentinelPassword == "", "SentinelUsername",
-		"has no password beside it", "set sentinel_password or sentinel_password_file")
+		"is set without a password", "set sentinel_password or sentinel_password_file")
 }
 
 func (c *Config) validateNumbers(bad *report) {
@@ -84,8 +84,8 @@ func (c *Config) validateNumbers(bad *report) {
 func (c *Config) validateTLS(bad *report) {
 	named := c.URL != "" || len(c.Addrs) > 0
 	bad.when(named && c.ServerName != "" && !c.usesTLS(), "ServerName", "has no meaning without TLS", "set tls: true, or write rediss:// in the URL")
-	bad.when(c.CertFile != "" && c.KeyFile == "", "CertFile", "has no key_file beside it", "set key_file to the key of the certificate")
-	bad.when(c.CertFile == "" && c.KeyFile != "", "KeyFile", "has no cert_file beside it", "set cert_file to the certificate of the key")
+	bad.when(c.CertFile != "" && c.KeyFile == "", "CertFile", "is set without key_file", "set key_file to the key of the certificate")
+	bad.when(c.CertFile == "" && c.KeyFile != "", "KeyFile", "is set without cert_file", "set cert_file to the certificate of the key")
 }
 
 // usesTLS reports whether connections are encrypted.
@@ -115,7 +115,7 @@ func (c *Config) certificates(bad *report, readFile func(path string) ([]byte, e
 	}
 	if c.CAFile != "" {
 		ca = x509.NewCertPool()
-		bad.when(!ca.AppendCertsFromPEM(roots), "CAFile", fmt.Sprintf("%q holds no certificate", c.CAFile),
+		bad.when(!ca.AppendCertsFromPEM(roots), "CAFile", fmt.Sprintf("%q contains no certificate", c.CAFile),
 			"name a file in PEM format, which begins with -----BEGIN CERTIFICATE-----")
 	}
 	if c.CertFile != "" && c.KeyFile != "" {

@@ -67,8 +67,8 @@ func TestRateFrom(t *testing.T) {
 		rule + "rate_from: {header: X Limit, max: 1/s}}]":                             `f.yaml:1:50: rules[0].rate_from.header: "X Limit" is not the name of a header; want a header such as X-Limit`,
 		rule + "rate_from: {header: X-Limit}}]":                                       `f.yaml:1:41: rules[0].rate_from.max: missing; write for example rate_from: {header: X-Limit, max: 1000/s}`,
 		rule + "rate_from: {header: X-Limit, max: 2000000000/s}}]":                    `f.yaml:1:64: rules[0].rate_from.max: rate 2000000000/s is out of range; want 1/d to 1000000000/s`,
-		rule + "algorithm: fixed_window, rate_from: {header: X-Limit, max: 2/s}}]":    `f.yaml:1:89: rules[0].rate_from.max: has no meaning beside a fixed window, whose periods begin at fixed times; remove it, or choose leaky_bucket`,
-		rule + "escalate_at: 0.5, rate_from: {header: X-Limit, max: 2/s}}]":           `f.yaml:1:43: rules[0].escalate_at: has no meaning beside rate_from, with which every request is checked exactly; remove one of the two`,
+		rule + "algorithm: fixed_window, rate_from: {header: X-Limit, max: 2/s}}]":    `f.yaml:1:89: rules[0].rate_from.max: has no meaning with a fixed window, whose periods begin at fixed times; remove it, or choose leaky_bucket`,
+		rule + "escalate_at: 0.5, rate_from: {header: X-Limit, max: 2/s}}]":           `f.yaml:1:43: rules[0].escalate_at: has no meaning with rate_from, with which every request is checked exactly; remove one of the two`,
 		"rules: [{name: a, rate: 2017/s, rate_from: {header: X-Limit, max: 9000/s}}]": `f.yaml:1:25: rules[0].rate: has too many digits for a rule with rate_from; write a round number such as 2000/s`,
 	} {
 		_, err := Parse("f.yaml", []byte(text), noEnv)
@@ -108,7 +108,7 @@ func TestFractionalCosts(t *testing.T) {
 		"rate: 100/s, cost: 100.001":                     "rules[0].cost: cost 100.001 is above burst 100: no request would ever be admitted; lower it, or raise burst",
 		"rate: 100/s, algorithm: sliding_log, cost: 0.5": "rules[0].cost: a sliding log counts whole units; write a whole cost, or choose leaky_bucket",
 		"rate: 100/s, algorithm: fixed_window, cost_from: {header: X-Cost, fractions: true}": "rules[0].cost_from.fractions: a fixed window counts whole units",
-		"rate: 100/s, cost: 0.5, rate_from: {header: X-Limit, max: 1000/s}":                  "rules[0].cost: has no exact meaning beside rate_from",
+		"rate: 100/s, cost: 0.5, rate_from: {header: X-Limit, max: 1000/s}":                  "rules[0].cost: has no exact meaning with rate_from",
 		"rate: 1/d, burst: 13343998, cost: 0.5":                                              "",
 		"rate: 1000000/s, burst: 36028797018963968, cost: 0.5":                               "rules[0].burst: burst 36028797018963968 is too large to be counted in thousandths; want at most ",
 		"rate: 100000000/s, cost: 0.5":                                                       "rules[0].rate: rate 100000000/s cannot be kept exactly with costs in thousandths; lower it, or write whole costs",

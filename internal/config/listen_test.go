@@ -141,13 +141,13 @@ func TestMistakesInAnswers(t *testing.T) {
 	m := files(map[string]string{"busy.html": "<p>\nin {{retry}} s", "large.html": strings.Repeat("x", 16<<10+1), "good.html": "busy"})
 	const denial = "denial: {content_type: text/html, body_file: "
 	for settings, want := range map[string]string{
-		"headers: [ratelimit, none]":          `f.yaml:1:46: listen[0].headers[1]: none stands beside others; write none alone, or remove it`,
-		"headers: [none, ratelimit]":          `f.yaml:1:35: listen[0].headers[0]: none stands beside others; write none alone, or remove it`,
+		"headers: [ratelimit, none]":          `f.yaml:1:46: listen[0].headers[1]: none is listed with others; write none alone, or remove it`,
+		"headers: [none, ratelimit]":          `f.yaml:1:35: listen[0].headers[0]: none is listed with others; write none alone, or remove it`,
 		"headers: [ratelimit, x-rate]":        `f.yaml:1:46: listen[0].headers[1]: "x-rate" is not a known value; write ratelimit, ratelimit-legacy, x-ratelimit, x-ratelimit-limit or none`,
 		"headers: RateLimit":                  `f.yaml:1:34: listen[0].headers: "RateLimit" is not a known value; write ratelimit, ratelimit-legacy, x-ratelimit, x-ratelimit-limit or none`,
 		"headers: [x-ratelimit, x-ratelimit]": `f.yaml:1:48: listen[0].headers[1]: x-ratelimit is listed twice; remove it`,
 		"headers: []":                         `f.yaml:1:34: listen[0].headers: the list is empty; write an element, or remove the setting`,
-		"headers: [none, ratelimit, x-ratelimit, ratelimit-legacy, x-ratelimit-limit]": `f.yaml:1:35: listen[0].headers[0]: none stands beside others; write none alone, or remove it`,
+		"headers: [none, ratelimit, x-ratelimit, ratelimit-legacy, x-ratelimit-limit]": `f.yaml:1:35: listen[0].headers[0]: none is listed with others; write none alone, or remove it`,
 		"headers: {a: b}":                                    `f.yaml:1:34: listen[0].headers: found a mapping; want ratelimit, ratelimit-legacy, x-ratelimit, x-ratelimit-limit or none`,
 		"headers_on: all":                                    `f.yaml:1:37: listen[0].headers_on: "all" is not a known value; write denials or always`,
 		"headers: none, headers_on: always":                  `f.yaml:1:52: listen[0].headers_on: always has no effect, as headers is none; name headers, or remove it`,

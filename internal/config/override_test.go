@@ -70,14 +70,14 @@ func TestOverrideMistakes(t *testing.T) {
 		rule + "overrides: [{key: 10.0.0.1, rate: 3/s}]}]":                                                  `f.yaml:1:51: rules[0].overrides[0]: cost 4 is above burst 3: no request would ever be admitted; lower it, or raise burst`,
 		rule + "overrides: [{key: 10.0.0.1, rate: 100003/s}]}]":                                             `f.yaml:1:73: rules[0].overrides[0].rate: rate 100003/s cannot be kept exactly; write 100000/s`,
 		rule + "overrides: [{key: 10.0.0.1}]}]":                                                             `f.yaml:1:51: rules[0].overrides[0]: the override changes nothing; write rate, burst or unlimited: true`,
-		rule + "overrides: [{key: 10.0.0.1, rate: 9/s, unlimited: true}]}]":                                 `f.yaml:1:89: rules[0].overrides[0].unlimited: has no meaning beside a rate or burst; remove one of the two`,
+		rule + "overrides: [{key: 10.0.0.1, rate: 9/s, unlimited: true}]}]":                                 `f.yaml:1:89: rules[0].overrides[0].unlimited: has no meaning with a rate or burst; remove one of the two`,
 		rule + "overrides: [{rate: 9/s}]}]":                                                                 `f.yaml:1:51: rules[0].overrides[0].key: missing; write for example key: 192.0.2.7`,
 		rule + "overrides: [{key: [a, b], rate: 9/s}]}]":                                                    `f.yaml:1:57: rules[0].overrides[0].key: has 2 parts, and the rule counts by one, ip; write for example 192.0.2.7, 10.0.0.0/8 or 2001:db8::/64`,
 		rule + "key: global, overrides: [{key: x, rate: 9/s}]}]":                                            `f.yaml:1:70: rules[0].overrides[0].key: the rule has one bucket for everybody, and no keys to override; remove overrides, or count by another key`,
 		rule + `key: "header:X-Api-Key", overrides: [{key: "a\r\n", rate: 9/s}]}]`:                          "f.yaml:1:82: rules[0].overrides[0].key: key part \"a\\r\\n\" has a control character, which requests cannot have in a header:X-Api-Key; write it as requests have it",
 		rule + `key: [path, method], overrides: [{key: [/a], rate: 9/s}]}]`:                                 `f.yaml:1:78: rules[0].overrides[0].key: has 1 part, and the rule counts by 2; write a text for each: path, method`,
 		"max_overrides: 1\n" + rule + "overrides: [{key: 1.1.1.1, rate: 9/s}, {key: 1.1.1.2, rate: 9/s}]}]": `f.yaml:2:50: rules[0].overrides: 2 overrides with those before, which is more than max_overrides, 1; raise max_overrides, or give their clients a rule of their own`,
-		rule + "algorithm: fixed_window, overrides: [{key: 1.1.1.1, rate: 9/s, burst: 7}]}]":                `f.yaml:1:109: rules[0].overrides[0].burst: burst 7 has no meaning beside a fixed window, which admits what its rate says in each period; remove it, or choose leaky_bucket`,
+		rule + "algorithm: fixed_window, overrides: [{key: 1.1.1.1, rate: 9/s, burst: 7}]}]":                `f.yaml:1:109: rules[0].overrides[0].burst: burst 7 has no meaning with a fixed window, which admits what its rate says in each period; remove it, or choose leaky_bucket`,
 	} {
 		_, err := Parse("f.yaml", []byte(text), noEnv)
 		if err == nil || err.Error() != want {

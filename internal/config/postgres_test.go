@@ -41,7 +41,7 @@ func TestPostgresErrors(t *testing.T) {
 		{`url: "mysql://h/d"`, `f.yaml:1:17: postgres.url: scheme "mysql" is not postgres; write postgres://`},
 		{`url: "postgres:///s3cret"`, "postgres.url: names no host; write postgres://"},
 		{`url: "postgres://u:s3cret@h"`, "postgres.url: names no database; write postgres://"},
-		{`url: "postgres://u:s3cret@h/d?pool_max_conns=5"`, `postgres.url: has the parameter "pool_max_conns"; write the settings beside url`},
+		{`url: "postgres://u:s3cret@h/d?pool_max_conns=5"`, `postgres.url: has the parameter "pool_max_conns"; write the settings next to url`},
 		{`url: "postgres://u:s3#cret@h/d"`, "percent-encode the special characters of a password"},
 		{`url: "postgres://u:s3cret@h/d?sslmode=maybe"`, "postgres.url: cannot be used (not shown, it may hold a password)"},
 		{`url: "postgres://h/d", schema: "a b"`, `postgres.schema: "a b" is not a name of lower-case letters`},

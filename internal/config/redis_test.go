@@ -54,7 +54,7 @@ func TestRedisErrors(t *testing.T) {
 		{`url: "redis://h", timeout: 1us`, "redis.timeout: 1us is out of range; want 1ms to 1s"},
 		{`url: "redis://h", timout: 5ms`, "redis.timout: unknown setting; did you mean timeout?"},
 		{`url: "redis://h", master_name: x`, "redis.master_name: needs addresses, of the sentinels"},
-		{`addresses: ["h:1"], master_name: x, cluster: true`, "redis.cluster: true beside master_name; Sentinel and Cluster"},
+		{`addresses: ["h:1"], master_name: x, cluster: true`, "redis.cluster: true together with master_name; Sentinel and Cluster"},
 		{`addresses: ["h"]`, `redis.addresses[0]: "h" is not host:port`},
 		{`url_file: /does/not/exist`, `redis.url_file: "/does/not/exist" is not read here`},
 		{"url: redis://h}\nrules: [{name: a, rate: 1/d, burst: 200000}]\nx: {", "rules[0].burst: burst 200000 at 1/d takes"},
@@ -132,12 +132,12 @@ func TestCertificates(t *testing.T) {
 	}
 	for settings, want := range map[string]string{
 		"ca_file: " + a.CertFile + ", cert_file: " + a.CertFile + ", key_file: " + a.KeyFile: "",
-		"ca_file: " + empty:                                     "1:37: redis.ca_file: \"" + empty + "\" holds no certificate; name a file in PEM format",
-		"ca_file: " + a.KeyFile:                                 "holds no certificate",
+		"ca_file: " + empty:                                     "1:37: redis.ca_file: \"" + empty + "\" contains no certificate; name a file in PEM format",
+		"ca_file: " + a.KeyFile:                                 "contains no certificate",
 		"ca_file: /does/not/exist":                              `redis.ca_file: "/does/not/exist" no such file; name a file that can be read`,
 		"cert_file: " + a.CertFile + ", key_file: " + b.KeyFile: "redis.cert_file: cannot be used with key_file: private key does not match public key",
-		"cert_file: " + a.CertFile:                              "redis.cert_file: has no key_file beside it",
-		"key_file: " + a.KeyFile:                                "redis.key_file: has no cert_file beside it",
+		"cert_file: " + a.CertFile:                              "redis.cert_file: is set without key_file",
+		"key_file: " + a.KeyFile:                                "redis.key_file: is set without cert_file",
 	} {
 		_, err := parse("f.yaml", []byte(withRedis(`url: "rediss://h", `+settings)), noEnv, thisMachine())
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -162,7 +162,7 @@ func TestRedisSettings(t *testing.T) {
 		{`url: "redis://h/1/2"`, `database "1/2" is not a number from 0`},
 		{`url: "redis://h?db=x"`, `database "x" is not a number from 0`},
 		{`url: "unix:///s?db=x"`, `database "x" is not a number from 0`},
-		{`url: "redis://h?max_retries=3"`, "has a query parameter other than one db; write the settings beside url"},
+		{`url: "redis://h?max_retries=3"`, "has a query parameter other than one db; write the settings next to url"},
 		{`url: "redis://h:0"`, `port "0" is not a number from 1 to 65535`},
 		{`url: "redis://h:70000"`, `port "70000" is not a number from 1 to 65535`},
 		{`url: "redis://:s3#cret@h"`, "percent-encode the special characters of a password"},
@@ -171,7 +171,7 @@ func TestRedisSettings(t *testing.T) {
 		{`addresses: ["h:1"], database: -2`, `redis.database: "-2" is not a whole number; write for example 0`},
 		{`addresses: ["h:1"], database: 2, cluster: true`, "redis.database: a cluster has only database 0"},
 		{`addresses: ["h:1"], sentinel_password: x`, "redis.sentinel_password: needs master_name: it is for sentinels"},
-		{`addresses: ["h:1"], master_name: m, sentinel_username: x`, "redis.sentinel_username: has no password beside it"},
+		{`addresses: ["h:1"], master_name: m, sentinel_username: x`, "redis.sentinel_username: is set without a password"},
 		{`url: "redis://h", password: x, password_file: y`, "redis.password_file: password is set too; remove one of the two"},
 		{`url: "rediss://h", tls: false`, "redis.tls: false, but a rediss:// URL turns it on"},
 		{`url: "redis://h", tls: false, ca_file: x`, "redis.tls: false, but ca_file or cert_file turns it on"},

@@ -35,7 +35,7 @@ func CheckHeaders(sets []HeaderSet) (at int, problem, fix string) {
 		case seen.has(s):
 			return i, s.String() + " is listed twice", "remove it"
 		case s == NoHeaders && len(sets) > 1:
-			return i, "none stands beside others", "write none alone, or remove it"
+			return i, "none is listed with others", "write none alone, or remove it"
 		}
 		seen |= 1 << s
 	}

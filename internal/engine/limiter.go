@@ -56,7 +56,7 @@ func New(c Config) (*Limiter, error) {
 // its state, if there is an old one.
 func newLimiter(plan *limit.Plan, c *Config, old *Limiter) (*Limiter, error) {
 	if c.Clock != nil && c.Store != nil {
-		return nil, &limit.FieldError{Package: "fastlimit", Field: "Clock", Problem: "set beside Store, for which requests wait by the machine's clock", Fix: "leave it nil"}
+		return nil, &limit.FieldError{Package: "fastlimit", Field: "Clock", Problem: "set together with Store, for which requests wait by the machine's clock", Fix: "leave it nil"}
 	}
 	l := &Limiter{byName: make(map[string]*Rule, len(plan.Rules)), plan: *plan, secret: c.Secret, manual: c.Clock, onBan: c.OnBan, onUnban: c.OnUnban}
 	l.beginWaiting(c, old)

@@ -137,7 +137,7 @@ func split(text string) (parts []string, err error) {
 		if strings.HasPrefix(text, `"`) {
 			quoted, err := strconv.QuotedPrefix(text)
 			if err != nil {
-				return nil, errors.New("a quoted part does not end, or has an escape that is none")
+				return nil, errors.New("a quoted part does not end, or has an invalid escape")
 			}
 			part, _ = strconv.Unquote(quoted) // which QuotedPrefix has checked
 			rest = text[len(quoted):]

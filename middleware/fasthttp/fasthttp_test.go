@@ -237,7 +237,7 @@ func TestHeaderSets(t *testing.T) {
 	}
 	config := one(middlewareRule(t, fastlimit.Enforce))
 	config.Headers = []HeaderSet{NoHeaders, NoHeaders}
-	if _, err := New(config); err == nil || !strings.Contains(err.Error(), "middleware/fasthttp: Headers[0]: none stands beside others") {
+	if _, err := New(config); err == nil || !strings.Contains(err.Error(), "middleware/fasthttp: Headers[0]: none is listed with others") {
 		t.Errorf("%v", err)
 	}
 }

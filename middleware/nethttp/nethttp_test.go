@@ -261,7 +261,7 @@ func TestHeaderSets(t *testing.T) {
 	}
 	config := one(middlewaretest.Rules(t, 1)[0])
 	config.Headers = []HeaderSet{RateLimitHeaders, NoHeaders}
-	if _, err := New(config); err == nil || !strings.Contains(err.Error(), "middleware/nethttp: Headers[1]: none stands beside others") {
+	if _, err := New(config); err == nil || !strings.Contains(err.Error(), "middleware/nethttp: Headers[1]: none is listed with others") {
 		t.Errorf("%v", err)
 	}
 }

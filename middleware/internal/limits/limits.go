@@ -85,7 +85,7 @@ func New[R any, L ~struct {
 		case of != s.limiter:
 			return fail("rule %q in Limits[%d] is of another Limiter: what one rule took could not be given back; use rules of one", l.Rule.Name(), i)
 		case seen[l.Rule]:
-			return fail("rule %q in Limits[%d] stands there twice: name it once", l.Rule.Name(), i)
+			return fail("rule %q in Limits[%d] is listed twice: name it once", l.Rule.Name(), i)
 		}
 		seen[l.Rule] = true
 		l.cost, l.answer = l.Rule.Config().Cost, denial.New(l.Rule.Config(), denial.Options{Status: status, Headers: headers})

@@ -120,7 +120,7 @@ func TestNewNamesTheMistake(t *testing.T) {
 		"no Limits":            nil,
 		"no Rule in Limits[1]": {{Rule: rules[0]}, {}},
 		"of another Limiter":   {{Rule: rules[0]}, {Rule: others[0]}},
-		"stands there twice":   {{Rule: rules[0]}, {Rule: rules[0]}},
+		"is listed twice":      {{Rule: rules[0]}, {Rule: rules[0]}},
 		"257 Limits: want at":  make([]Limit[ask], limit.MaxRules+1),
 	} {
 		if _, err := New("test", all, 0, nil, clientOf, nil); err == nil || !strings.HasPrefix(err.Error(), "fastlimit/middleware/test: ") || !strings.Contains(err.Error(), want) {

@@ -72,7 +72,7 @@ var (
 	ErrTwoLengths    = &Error{Framing, "more than one Content-Length"}
 	ErrLength        = &Error{Malformed, "a Content-Length that is not a decimal number"}
 	ErrCoding        = &Error{Framing, "a Transfer-Encoding other than one chunked"}
-	ErrLengthCoding  = &Error{Framing, "Content-Length beside Transfer-Encoding"}
+	ErrLengthCoding  = &Error{Framing, "Content-Length with Transfer-Encoding"}
 	ErrConnection    = &Error{Malformed, "an overlong Connection"}
 	ErrChunkSize     = &Error{Malformed, "a chunk size that is not a hexadecimal number"}
 	ErrChunkLine     = &Error{Malformed, "a malformed chunk extension"}
