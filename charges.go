@@ -28,8 +28,9 @@ var (
 // not allocate. It takes at most 256 charges, each for a different rule of this limiter.
 //
 // It returns the decision and the index of the charge that decided. For a denial that is
-// the charge with the longest RetryAfter, where a ban goes before all others. For an
-// admission it is the last enforced charge, or -1 if there is none.
+// the charge with the longest RetryAfter among those that bans and tables deny, a ban
+// before all others, or else the first that an exact bucket denies. For an admission it is
+// the last enforced charge, or -1 if there is none.
 func (l *Limiter) TakeAll(ctx context.Context, charges []Charge) (d Decision, by int) {
 	return l.engine().TakeAll(ctx, engine.Charges(charges))
 }

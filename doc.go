@@ -1,7 +1,6 @@
-// Package fastlimit is a rate limiter for edges under attack. It sheds the clients
-// that exceed their limit at a cost near that of not limiting at all, in memory
-// that does not grow with the number of clients, and never denies one client for
-// what another did.
+// Package fastlimit is a rate limiter for edges under attack. Denying a client
+// that exceeds its limit costs little more than not limiting at all. Memory does not grow
+// with the number of clients, and no client is denied because of what another did.
 //
 //	request ─► bucket table ──► first-seen filter ─► leaky sketch ──► exact leaky bucket
 //	           known over its   first sight in this   below its       over its limit?
@@ -56,17 +55,18 @@
 //   - P1: a client within its limit is never denied, no matter what others send, even if
 //     they force hash collisions.
 //   - P2: a client over its limit gets the rate and at most 1.5 bursts + 1 at once
-//     (θ = 0.5 by default; with Strict one burst).
-//   - P3: [New] takes all memory.
-//   - P4: a shared store is asked about suspects only, with at most one operation per client
-//     in flight.
-//   - P5: if the store is away, [OnFailure] decides.
-//   - P6: nothing allocates, and no lock waits for I/O, up to the store.
+//     (with Strict one burst), plus its requests in flight.
+//   - P3: [New] allocates all memory up front.
+//   - P4: a shared store is asked only about suspects, clients near their limit, with at most
+//     one operation per client in flight.
+//   - P5: if the store cannot be reached, [OnFailure] decides.
+//   - P6: denying a client that is known to be over its limit takes one lock-free lookup and
+//     one counter. No decision allocates or holds a lock during I/O.
 //
 // docs/promises.md states them exactly, with proofs, for buckets, windows, logs, bans,
 // waiting requests, configuration changes and clusters.
 //
-// What it gets wrong: sketch levels err upwards, so with too little memory everyone is a
-// suspect and is checked exactly: slower, never wrong. A botnet whose sources each stay
+// What it gets wrong: the sketch's estimates err on the high side. With too little memory every
+// client becomes a suspect and is checked exactly, which is slower but never wrong. A botnet whose sources each stay
 // under the limit is not blocked.
 package fastlimit

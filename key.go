@@ -10,8 +10,8 @@ import (
 // Key identifies one client of one rule. It carries the client's digest and borrows the
 // bytes it was made from, which must stay unchanged until the call that takes the key
 // returns. The text is read only when a client is escalated to a shared exact tier. A key
-// works only with the rule that made it: other rules panic on it. So they do on the zero
-// value, which is no client's key.
+// works with the rule that made it, and with that rule's predecessors and successors
+// ([Limiter.With]). Other rules panic on it, and all do on the zero value, which is no client's key.
 type Key engine.Key
 
 // Digest returns the keyed hash by which the limiter knows the client. It is the same for

@@ -1,25 +1,26 @@
-// Package engine is the limiter behind package fastlimit, whose types are the types of this package
-// under names of their own: *fastlimit.Rule converts to [*Rule] and back at no cost. Package fastlimit
-// documents what an embedder calls. What only this module's packages call is here (module.go), and they
-// convert to reach it.
+// Package engine is the limiter behind package fastlimit, which defines its types from the types here
+// (type Rule engine.Rule), documents them and forwards calls. Methods for this module's own packages are
+// in module.go. Their callers convert: (*engine.Rule)(rule).Index().
 //
 // # One request
 //
-//	table ──► first-seen filter ──► sketch ──► exact bucket
+//	ban ──► table ──► first-seen filter ──► sketch ──► exact bucket
 //
-// decide.go has the pipeline of one rule, charges.go that of several rules, and attempt.go that of
-// a request that may wait. They share the same steps.
+// decide.go has the steps: checkBan, known, screen and exact. (*Rule).take runs them for one rule,
+// (*Limiter).takeAll (charges.go) for several, and an attempt (attempt.go) for a request that may wait. A
+// client that is over its limit is denied by known, or in take, which has it inlined.
 //
 // # State
 //
-// A [Limiter] owns the clock, the filter and the secret. A [Rule] owns its sketch and
-// buckets (package internal/exact), the table of bans (package ban), counters, the table of top talkers and the queue of
-// waiters (package internal/queue). Tiers, and limits that [Rule.AtRate] has made, are rules that
-// share all of this with their base but the buckets; those of AtRate share the buckets too.
-// Everything may be used by any number of goroutines. No lock is held while a store is asked.
+// A [Limiter] owns the clock, the filter and the secret. A [Rule] owns its sketch, its
+// buckets (package internal/exact), its bans (package ban), its counters, its top talkers and the queues of
+// waiting requests (package internal/queue). Tiers and rules from [Rule.AtRate] share everything with
+// their base except the buckets; rules from AtRate share the buckets too. All of it is safe
+// for concurrent use. No lock is held while a store is asked.
 //
 // # Changes
 //
-// [Limiter.With] makes the successor of a limiter that is in use (with.go). Rules with the same clients
-// take over the predecessor's state (handover.go), and state.go writes it to a file and reads it.
+// [Limiter.With] makes a limiter's successor (with.go). Rules with the same clients take over their
+// predecessor's state (transfer.go), and report to their successors for as long as both are in use
+// (successor.go). state.go saves and loads state.
 package engine

@@ -98,7 +98,7 @@ const (
 type Verdict struct {
 	fastlimit.Decision
 
-	// Rule is the rule that decided: if several deny, the one with the longest RetryAfter;
+	// Rule is the rule that decided: if several deny, usually the one with the longest RetryAfter;
 	// for an admission, the last enforced one. nil if none applied.
 	Rule *fastlimit.Rule
 

@@ -83,7 +83,7 @@ type Call struct {
 // Verdict is the decision on a denied call.
 type Verdict struct {
 	fastlimit.Decision
-	// Rule is the rule that decided: if several deny, the one with the longest RetryAfter.
+	// Rule is the rule that decided: if several deny, usually the one with the longest RetryAfter.
 	Rule *fastlimit.Rule
 }
 
