@@ -11,8 +11,8 @@ import (
 // audit is how a rule counts a sample of its clients exactly; see package selfaudit. Rules that
 // share buckets share the table. The zero value audits nobody.
 //
-// Audited are rules that are buckets and decide by themselves: with a shared store what other nodes
-// admit counts too, and rates that somebody names make one bucket of many limits. Tiers
+// Only leaky buckets without a store are audited: a shared store also counts what other nodes
+// admit, and a rule with named rates has one bucket for many limits. Tiers
 // have no sketch that could be wrong.
 type audit struct {
 	table *selfaudit.Table
@@ -22,7 +22,7 @@ type audit struct {
 // inVisit, in a stripe, marks a request that the audit has let in already.
 const inVisit stripe = 1 << 63
 
-// beginAudit makes the rule's audit, or goes on with that of old, which may be nil.
+// beginAudit makes the rule's audit, or takes over that of old, which may be nil.
 func (r *Rule) beginAudit(old *Rule) {
 	if !r.buckets.Plain || r.shared != nil || r.config.MaxRate != (limit.Rate{}) {
 		return
@@ -66,8 +66,8 @@ func (r *Rule) doubtAudit() {
 	}
 }
 
-// doubtNext is doubtAudit of those who go on with r, for what a request of r does to a client's
-// bucket, if their audits do not see it.
+// doubtSuccessors is doubtAudit for the successors of r whose audits do not see what a request of r
+// does to a client's bucket.
 func (r *Rule) doubtSuccessors(d sketch.Digest) {
 	for next, _ := r.next.node.Next(); next != nil; next, _ = next.next.node.Next() {
 		if uint32(d.ID) < next.sampled && (uint32(d.ID) >= r.sampled || next.audit.table != r.audit.table) {

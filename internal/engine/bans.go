@@ -12,18 +12,18 @@ import (
 
 // Ban is a ban of one client by one rule.
 type Ban struct {
-	// Rule is the rule whose buckets denied the client. Of one in shadow mode the ban
-	// changes nothing. It is never a tier, nor of [Rule.AtRate].
+	// Rule is the rule whose buckets denied the client. A ban by a rule in shadow mode
+	// changes nothing. It is never a tier, nor from [Rule.AtRate].
 	Rule *Rule
 	// Key is the client as text, as [Rule.AppendKey] writes it, and Name what it is
-	// written from: other nodes understand that. A long one is cut.
+	// written from, and what other nodes understand. A long one is cut.
 	Key, Name string
 	// Digest is the client as the rule knows it: see [Key.Digest].
 	Digest sketch.Digest
-	// Left is how long the ban lasts yet.
+	// Left is how long the ban still lasts.
 	Left time.Duration
-	// Own is how long it lasts by the rule's own denials: shorter, and maybe 0, if another
-	// node has told of a longer one.
+	// Own is how long it lasts by this rule's denials: shorter than Left, possibly 0, if another
+	// node has reported a longer one.
 	Own time.Duration
 	// Times is how many bans the client has had as far as they are remembered, this one
 	// included.
@@ -48,10 +48,11 @@ func (r *Rule) Bans() iter.Seq[Ban] {
 // Unban is fastlimit.Rule.Unban.
 func (r *Rule) Unban(key Key) bool {
 	r.check(key)
-	return r.unban(key.digest())
+	return r.UnbanDigest(key.digest())
 }
 
-func (r *Rule) unban(d sketch.Digest) bool {
+// UnbanDigest is [Rule.Unban] for a client of [Rule.Bans].
+func (r *Rule) UnbanDigest(d sketch.Digest) bool {
 	r.checkMade()
 	if r.bans == nil {
 		return false
@@ -88,7 +89,7 @@ func banDecision(left time.Duration) limit.Decision {
 	return limit.Decision{Outcome: limit.Outcome{Stage: limit.StageBan}, RetryAfter: left}
 }
 
-// checkBan denies whom the table of bans knows.
+// checkBan denies a client that is banned.
 func (r *Rule) checkBan(key Key, n uint64, now time.Duration, at stripe) (v limit.Decision, denied bool) {
 	if v, denied = r.banned(key.digest(), now); denied {
 		r.recordDenial(key.digest(), n, limit.StageBan, at)
@@ -96,8 +97,8 @@ func (r *Rule) checkBan(key Key, n uint64, now time.Duration, at stripe) (v limi
 	return v, denied
 }
 
-// convictExact is convict for a denial by the exact tier: not for one by the failure policy,
-// nor of a request that has hung up before its bucket was asked.
+// convictExact is convict for a denial by the exact tier. It ignores denials by the failure policy
+// and of requests whose caller hung up before the bucket was asked.
 func (r *Rule) convictExact(key Key, v limit.Decision, now time.Duration) limit.Decision {
 	if v.Stage == limit.StageFallback || v == exact.Abandoned() {
 		return v
@@ -106,7 +107,7 @@ func (r *Rule) convictExact(key Key, v limit.Decision, now time.Duration) limit.
 }
 
 // convict counts the denial v of a request that was read at now towards a ban. If it
-// begins one, or one has begun meanwhile, that decides instead.
+// begins a ban, or one has begun meanwhile, the ban decides instead.
 func (r *Rule) convict(key Key, v limit.Decision, now time.Duration) limit.Decision {
 	if !r.bans.Deny(&r.config.Ban, key.digest(), now) {
 		return v
@@ -114,8 +115,8 @@ func (r *Rule) convict(key Key, v limit.Decision, now time.Duration) limit.Decis
 	return r.beginBan(key, v, now)
 }
 
-// beginBan begins a ban that is due, as of the latest reading known. It is on the slow path,
-// and the only one that keeps the text of a key.
+// beginBan begins a ban that is due, as of the latest clock reading. It is on the slow path, and
+// alone in keeping the text of a key.
 func (r *Rule) beginBan(key Key, v limit.Decision, now time.Duration) limit.Decision {
 	var name [ban.NameBytes]byte
 	b, running, begun := r.bans.Begin(&r.config.Ban, key.digest(), r.buckets.Clock.Late(now), r.appendName(name[:0], key))

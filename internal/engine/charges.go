@@ -35,12 +35,12 @@ func (l *Limiter) read(at time.Time) time.Duration {
 		return l.clock.Now()
 	}
 	if !l.clock.IsMachine() {
-		panic("BUG: fastlimit: a time read by the caller, of a limiter with a Clock, which tells the time: call TakeAll or WaitAll")
+		panic("BUG: fastlimit: a time read by the caller, for a limiter that has a Clock: call TakeAll or WaitAll")
 	}
 	return l.clock.Follow(l.clock.OnLine(at))
 }
 
-// check panics on charges that can only be a mistake of the caller's.
+// check panics on charges that can only be a caller's mistake.
 func (l *Limiter) check(charges []Charge) {
 	l.checkMade()
 	if len(charges) > limit.MaxRules {
@@ -71,9 +71,9 @@ type chargeSet [limit.MaxRules / 64]uint64
 func (s *chargeSet) add(i int)      { s[i>>6&3] |= 1 << (i & 63) }
 func (s *chargeSet) has(i int) bool { return s[i>>6&3]>>(i&63)&1 != 0 }
 
-// takeAll runs the pipeline for several rules: all of their tables first, by
-// reading, so that a flood that one rule sheds costs the others nothing; then
-// rule by rule, until one of them denies.
+// takeAll runs the pipeline for several rules. It reads all of their tables first, so that
+// a flood that one rule sheds costs the others nothing. Then it goes rule by rule, until
+// one of them denies.
 func (l *Limiter) takeAll(ctx context.Context, charges []Charge, now time.Duration) (d limit.Decision, by int) {
 	at := stripeFor(charges)
 	if len(charges) == 1 && charges[0].Rule.enforced { // the same without the accounts
@@ -121,9 +121,8 @@ const (
 	theBan   check = true
 )
 
-// checkAll takes a step for every charge that is not in over. It adds to over the charges
-// that are denied and returns the enforced denial with the longest RetryAfter
-// and its index, or -1.
+// checkAll takes a step for every charge that is not in over. It adds denied charges to over, and
+// returns the enforced denial with the longest RetryAfter and its index, or -1.
 func checkAll(step check, charges []Charge, now time.Duration, at stripe, over *chargeSet) (worst limit.Decision, by int) {
 	by = -1
 	for i := range charges {
@@ -155,8 +154,7 @@ func checkAll(step check, charges []Charge, now time.Duration, at stripe, over *
 	return worst, by
 }
 
-// worse reports whether a denial is told rather than another: a ban before what is none,
-// then the one that lasts longer.
+// worse reports which of two denials to return: bans first, then the longer one.
 func worse(a, b *limit.Decision) bool {
 	if ban := a.Stage == limit.StageBan; ban != (b.Stage == limit.StageBan) {
 		return ban
@@ -164,10 +162,10 @@ func worse(a, b *limit.Decision) bool {
 	return a.RetryAfter > b.RetryAfter
 }
 
-// takings are the charges that have been taken, to be given back if another rule denies.
+// takings are the charges that have been taken, to be refunded if another rule denies.
 type takings struct {
 	exact chargeSet // from exact buckets
-	here  chargeSet // by failure policies, from this node's
+	here  chargeSet // from this node's buckets, by failure policies
 }
 
 // add notes how charge i was decided.

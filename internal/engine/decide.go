@@ -13,19 +13,19 @@ import (
 //
 //	checkBan     denies a client that is banned
 //	known        denies a client that the table knows to be over its limit (take has it inline)
-//	screen       admits whoever is new to the filter or below its share in the sketch
+//	screen       admits a client that is new to the filter or below its share in the sketch
 //	exact        asks the client's exact bucket: the table, or the shared store
 //
 // take runs them for one rule, takeInSteps for one that is not plain or is filled, takeAll
-// (charges.go) for several, come (attempt.go) for those that may wait. peek asks the same
+// (charges.go) for several, attempt (attempt.go) for requests that may wait. peek asks the same
 // questions and changes nothing.
 
 // unread is the time of a request for which take is to read the clock.
 const unread time.Duration = -1
 
-// take decides on n units of one rule. It reads the clock and picks the stripe
-// by itself for a request that is unread: so Take is inlined, and a call with
-// nine arguments, a sixth of a denial, is spared (BenchmarkHotDenied).
+// take decides on n units of one rule. For an unread request it reads the clock and picks
+// the stripe here, so that Take is inlined and a call with nine arguments, a sixth of a
+// denial, is spared (BenchmarkHotDenied).
 func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, at stripe) limit.Decision {
 	r.check(key)
 	if now == unread {
@@ -73,10 +73,10 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 	return r.exact(ctx, key, n, now, at)
 }
 
-// takeInSteps is take for rules that count in windows, keep logs or ban, nothing written
-// out. It returns how many units were taken: of upTo as many as fit, if any does, else all
-// or none. A table that has no room for one unit denies; one that has room for some is asked
-// exactly.
+// takeInSteps is take for rules that count in windows, keep logs or ban, with nothing
+// inlined. It returns how many units were taken: with upTo as many as fit, else all
+// or none. A table that has no room for one unit denies. If it has room for some, the exact
+// bucket decides.
 func (r *Rule) takeInSteps(ctx context.Context, key Key, n uint64, upTo bool, now time.Duration, at stripe) (limit.Decision, uint64) {
 	least := n
 	if upTo {
@@ -107,8 +107,8 @@ func (r *Rule) deny(key Key, v limit.Decision, n uint64, now time.Duration, at s
 	return v
 }
 
-// known is the denial of what does not fit the bucket that the table holds, if it holds
-// one, by reading alone. A flooding client gets no further. take has it written out. Tests
+// known denies a request that does not fit the client's bucket in the table. It only
+// reads. A flooding client gets no further. take has it inlined. Tests
 // break if either lets a late reading convict (TestConformsInOrderOfReadings).
 func (r *Rule) known(d sketch.Digest, n uint64, now time.Duration) (v limit.Decision, denied bool) {
 	b := &r.buckets
@@ -139,7 +139,7 @@ func (r *Rule) recordDenial(d sketch.Digest, n uint64, stage limit.Stage, at str
 }
 
 // screen returns the stage that admits a request without an exact check, or
-// StageExact if none does.
+// StageExact if it has to be checked.
 func (r *Rule) screen(key Key, n uint64, now time.Duration, at stripe) limit.Stage {
 	d := key.digest()
 	if uint32(d.ID) < r.sampled && at < inVisit {
@@ -184,8 +184,8 @@ func (r *Rule) exact(ctx context.Context, key Key, n uint64, now time.Duration, 
 	return r.conclude(key, v, now, at)
 }
 
-// charge charges the exact bucket, of upTo with as many of n units as fit, and returns how
-// many those were. It waits for a shared one until its timeout after now.
+// charge charges the exact bucket, with upTo as many of n units as fit, and returns how
+// many those were. It waits for a shared bucket until the timeout after now.
 func (r *Rule) charge(ctx context.Context, key Key, n uint64, upTo bool, now time.Duration) (v limit.Decision, taken uint64) {
 	switch cost := r.buckets.Shape.Cost(n); {
 	case uint32(key.digest().ID) < r.sampled:

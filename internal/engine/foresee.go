@@ -6,15 +6,15 @@ import (
 	"github.com/fastlimit/fastlimit/limit"
 )
 
-// Foresight is what is known beforehand of a request that nobody has made yet.
+// Foresight is what can be known about a request before it is made.
 type Foresight struct {
 	// Decision is what the request would get, by the stage that would decide. Remaining is what
 	// fits before it. A denial may begin a ban, which lasts longer.
 	Decision limit.Decision
-	// Unsure tells that the shared store would decide, which was not asked: the decision is
-	// what this node's table would say.
+	// Unsure reports that the shared store, which was not asked, would decide. Decision is
+	// then what this node's table says.
 	Unsure bool
-	// Waits tells that the request would wait in line for RetryAfter, if it may.
+	// Waits reports that the request would wait in the queue for RetryAfter, if it may wait.
 	Waits bool
 	// Level is what the client's exact bucket holds in this node's table, in units.
 	Level float64
@@ -23,7 +23,7 @@ type Foresight struct {
 	Suspicion float64
 }
 
-// Foresee tells what a request of n units would get. It changes nothing.
+// Foresee returns what a request of n units would get. It changes nothing.
 func (r *Rule) Foresee(key Key, n uint64) Foresight {
 	r.check(key)
 	now := r.time()
@@ -57,8 +57,7 @@ func (r *Rule) Foresee(key Key, n uint64) Foresight {
 	return f
 }
 
-// foreseeWait tells whether the request would wait, which it also does behind others that fit
-// as it does.
+// foreseeWait determines whether the request would wait. It would also wait behind others if it fits.
 func (r *Rule) foreseeWait(f *Foresight, key Key, n uint64, now time.Duration) {
 	if r.queues == nil || n == 0 || f.Decision.Stage == limit.StageBan {
 		return

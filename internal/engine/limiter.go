@@ -173,8 +173,7 @@ func (l *Limiter) checkMade() {
 	}
 }
 
-// newRule makes rule i. It takes over the state of old, or begins anew if that
-// is nil.
+// newRule makes rule i. It takes over the state of old, or starts empty if old is nil.
 func newRule(l *Limiter, i int, c *Config, old *Rule) (*Rule, error) {
 	rp := &l.plan.Rules[i]
 	r := &Rule{config: rp.Config, common: common{

@@ -43,7 +43,7 @@ func (r *Rule) Unlimited() limit.Decision {
 	return admitUnchecked(limit.StageList)
 }
 
-// Assured tells how many units of key are sure to be admitted now, whatever filter and
+// Assured returns how many units of key are sure to be admitted now, whatever filter and
 // sketch make of the client: Remaining of the decision is exact or a lower bound, and
 // TimeToEmpty is that of the exact bucket. It takes nothing and does not allocate.
 //
@@ -69,20 +69,18 @@ func (r *Rule) Assured(key Key) limit.Decision {
 	return r.buckets.Decision(key.digest(), limit.StageExact, true, r.buckets.Table.Lookup(key.digest()), now, 0)
 }
 
-// Banned returns for how long key is banned yet. Of a shadow rule that is for how long it
-// would be.
+// Banned returns for how long key is still banned, or, by a shadow rule, would be.
 func (r *Rule) Banned(key Key) (left time.Duration, ok bool) {
 	r.check(key)
 	d, ok := r.banned(key.digest(), r.time())
 	return d.RetryAfter, ok
 }
 
-// BanFor bans a client for left from now on, or for Ban.Max of the rule if that is shorter,
-// because another node has said so: Digest, Name, Left and Times are those of its [Ban], of
-// a rule with the same Identity. A ban that lasts longer stays as it is. It reports
-// whether the client is banned for so long now, and sets Left to how long it is: not by a rule
-// without bans, and not if there is no room ([limit.RuleStats].BansRefused). It does not call OnBan,
-// and for how long the next ban lasts does not depend on it.
+// BanFor bans a client because another node has reported a ban by a rule with the same Identity, of
+// which b has Digest, Name, Left and Times. It lasts for Left, or for the rule's Ban.Max if that is
+// shorter; a ban that lasts longer stays. BanFor reports whether the client is banned now, and sets
+// Left to how long. It is not if the rule does not ban or has no room
+// ([limit.RuleStats].BansRefused). BanFor does not call OnBan, and does not make the next ban longer.
 func (r *Rule) BanFor(b *Ban) bool {
 	r.checkMade()
 	if r.bans == nil || b.Left <= 0 {
@@ -95,7 +93,7 @@ func (r *Rule) BanFor(b *Ban) bool {
 	return runs > 0
 }
 
-// UnbanFor ends a ban of BanFor because another node has said so: one that this rule has begun
+// UnbanFor ends a ban that BanFor began, because another node has ended it. A ban that this rule began
 // stays. It does not call OnUnban. It returns the ban that ran, and whether one did.
 func (r *Rule) UnbanFor(d sketch.Digest) (was Ban, banned bool) {
 	r.checkMade()
@@ -109,18 +107,15 @@ func (r *Rule) UnbanFor(d sketch.Digest) (was Ban, banned bool) {
 	return r.banOf(&b), true
 }
 
-// UnbanDigest is [Rule.Unban] for a client of [Rule.Bans].
-func (r *Rule) UnbanDigest(d sketch.Digest) bool { return r.unban(d) }
-
 // BadCost counts a request whose sender named a cost that cannot be charged: for
 // callers that take costs from requests. It decides nothing.
 func (r *Rule) BadCost() { r.counts.badCosts.Add(1) }
 
-// BadRate likewise counts one for which somebody named a rate that is none.
+// BadRate likewise counts a request with a rate that does not parse.
 func (r *Rule) BadRate() { r.counts.badRates.Add(1) }
 
-// Continues reports whether r counts on where old does, because [Limiter.With]
-// took its state over: for those who keep counts of their own beside the rule's.
+// Continues reports whether r is a successor of old and continues its counts, for callers that keep
+// counts too.
 func (r *Rule) Continues(old *Rule) bool { return r.counts == old.counts }
 
 // Identity is a hash of all that two nodes must agree on to exchange counts of

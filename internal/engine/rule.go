@@ -25,7 +25,7 @@ type Rule struct {
 	filter    *window.Filter // nil: every request goes on to the sketch
 	shared    *exact.Shared  // nil: the buckets are the exact tier by themselves
 	sketch    *sketch.Leaky  // &cells; nil: every request is checked exactly
-	next      successor      // who goes on with this rule, if anybody does
+	next      successor      // the rule that takes over from this one, if there is one
 	cells     sketch.Leaky
 	buckets   exact.Buckets
 
@@ -64,7 +64,7 @@ type common struct {
 // Name is fastlimit.Rule.Name.
 func (r *Rule) Name() string { return r.config.Name }
 
-// below is the most whole units that remain where that cost does not fit.
+// below is the most whole units that can remain if that cost does not fit.
 func (r *Rule) below(cost uint64) int64 { return int64((cost - 1) / uint64(r.scale)) } // the cost fits the burst
 
 // Config is fastlimit.Rule.Config.

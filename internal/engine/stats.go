@@ -92,7 +92,7 @@ func (r *Rule) noise() uint64 {
 	return r.threshold / 2
 }
 
-// Counters are what a rule counts, without its state: whoever keeps them does not keep the
+// Counters are what a rule counts, without its state: keeping them does not keep the
 // memory of its buckets. Decisions of requests that still have the rule count in them. The
 // zero value has counted nothing. It is safe for concurrent use.
 type Counters struct {
@@ -100,8 +100,7 @@ type Counters struct {
 	rest   limit.RuleStats // what is counted beside the state, as of when they were taken
 }
 
-// Of reports whether r counts in them: it is the rule that they are of, or goes on with its
-// state.
+// Of reports whether r counts in them: it is the rule that they belong to, or its successor.
 func (c Counters) Of(r *Rule) bool { return c.counts == r.counts }
 
 // Stats returns the counts; levels are 0. Requests that wait were those when the counters were taken.
