@@ -32,7 +32,7 @@ var (
 // before all others, or else the first that an exact bucket denies. For an admission it is
 // the last enforced charge, or -1 if there is none.
 func (l *Limiter) TakeAll(ctx context.Context, charges []Charge) (d Decision, by int) {
-	return l.engine().TakeAll(ctx, engine.Charges(charges))
+	return (*engine.Limiter)(l).TakeAll(ctx, engine.Charges(charges))
 }
 
 // WaitAll is [Limiter.TakeAll] for a request that may wait. Each rule decides on the
@@ -48,5 +48,5 @@ func (l *Limiter) TakeAll(ctx context.Context, charges []Charge) (d Decision, by
 // the buckets of rules before the one that denies it, have charged it and given the units
 // back.
 func (l *Limiter) WaitAll(ctx context.Context, charges []Charge) (d Decision, by int) {
-	return l.engine().WaitAll(ctx, engine.Charges(charges))
+	return (*engine.Limiter)(l).WaitAll(ctx, engine.Charges(charges))
 }

@@ -22,7 +22,7 @@ func (r *Rule) Config() RuleConfig { return r.engine().Config() }
 
 // Allow takes the rule's cost for key and reports whether the request is
 // admitted. A shadow rule admits everything.
-func (r *Rule) Allow(key Key) bool { return r.engine().Allow(engine.Key(key)) }
+func (r *Rule) Allow(key Key) bool { return (*engine.Rule)(r).Allow(engine.Key(key)) }
 
 // Take takes n units for key. It does not allocate, and it does not wait unless a suspect
 // has to be looked up in a shared exact tier ([Config.Store]), and then for no longer than

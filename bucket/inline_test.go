@@ -59,6 +59,13 @@ func TestInlining(t *testing.T) {
 			"(*Buckets).DenialStands": "once for each denial of several rules",
 		}},
 		{"github.com/fastlimit/fastlimit", map[string]string{
+			"(*Rule).Allow":      "once for each request, like the next ones",
+			"(*Rule).Take":       "",
+			"(*Rule).AddrKey":    "",
+			"(*Rule).BytesKey":   "",
+			"(*Limiter).TakeAll": "",
+		}},
+		{"github.com/fastlimit/fastlimit/internal/engine", map[string]string{
 			"(*counters).record": "once for each request",
 			"stackStripe":        "once for each request",
 			"Key.digest":         "once for each request",

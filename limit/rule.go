@@ -152,7 +152,7 @@ const identityVersion = "fastlimit rule v2"
 // AppendIdentity appends to b everything that identifies the limit of a checked rule: who
 // its clients are, and how much each may take. If two rules differ in any of it, nodes do
 // not exchange their counts. fastlimit.Limiter.With lets a rule take over the state of one
-// that differs in the shape only. TestEveryRuleFieldIsClassified of package fastlimit
+// that differs in the shape only. TestEveryRuleFieldIsClassified of internal/engine
 // classifies each field of RuleConfig as part of the identity or not.
 func (c *RuleConfig) AppendIdentity(b []byte) []byte {
 	b = append(b, identityVersion...)

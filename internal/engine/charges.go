@@ -19,7 +19,7 @@ type Charge struct {
 // Charges returns the same charges, not copies, for those of package fastlimit: C is its Charge,
 // which has the same layout (asserted there). So a decision on several rules costs no copying.
 func Charges[C any](charges []C) []Charge {
-	return unsafe.Slice((*Charge)(unsafe.Pointer(unsafe.SliceData(charges))), len(charges))
+	return *(*[]Charge)(unsafe.Pointer(&charges))
 }
 
 // TakeAll is fastlimit.Limiter.TakeAll.

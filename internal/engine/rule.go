@@ -70,9 +70,12 @@ func (r *Rule) below(cost uint64) int64 { return int64((cost - 1) / uint64(r.sca
 // Config is fastlimit.Rule.Config.
 func (r *Rule) Config() limit.RuleConfig { return r.config }
 
+// background is a variable so that package fastlimit can inline Allow (TestInlining in bucket).
+var background = context.Background()
+
 // Allow is fastlimit.Rule.Allow.
 func (r *Rule) Allow(key Key) bool {
-	return r.take(context.Background(), key, r.cost, unread, 0).Allowed || !r.enforced
+	return r.take(background, key, r.cost, unread, 0).Allowed || !r.enforced
 }
 
 // Take is fastlimit.Rule.Take.
