@@ -23,18 +23,42 @@ const (
 	NumAlgorithms // the number of algorithms
 )
 
-var algorithmNames = [NumAlgorithms]string{"leaky bucket", "token bucket", "fixed window", "sliding window", "sliding log"}
+// traits is what the rest of the module asks about an algorithm.
+type traits struct {
+	name     string    // as in a configuration, with spaces in place of underscores
+	family   Algorithm // those of a family keep the same states
+	periodic bool      // see Periodic
+	plain    bool      // a bucket's word is all of its state: a table compares no more
+}
+
+// algorithms has an entry for each (TestTraits).
+var algorithms = [NumAlgorithms]traits{
+	LeakyBucket:   {name: "leaky bucket", family: LeakyBucket, plain: true},
+	TokenBucket:   {name: "token bucket", family: LeakyBucket, plain: true},
+	FixedWindow:   {name: "fixed window", family: FixedWindow, plain: true, periodic: true},
+	SlidingWindow: {name: "sliding window", family: SlidingWindow, periodic: true},
+	SlidingLog:    {name: "sliding log", family: SlidingLog, periodic: true},
+}
+
+// Algorithms returns all algorithms, in order.
+func Algorithms() []Algorithm {
+	all := make([]Algorithm, NumAlgorithms)
+	for i := range all {
+		all[i] = Algorithm(i)
+	}
+	return all
+}
 
 func (a Algorithm) String() string {
 	if a < NumAlgorithms {
-		return algorithmNames[a]
+		return algorithms[a].name
 	}
 	return fmt.Sprintf("algorithm %d", uint8(a))
 }
 
 // Periodic reports whether a limit is a number of units per period, without a burst, as for
 // windows and logs.
-func (a Algorithm) Periodic() bool { return a >= FixedWindow && a < NumAlgorithms }
+func (a Algorithm) Periodic() bool { return a < NumAlgorithms && algorithms[a].periodic }
 
 // Algorithm returns how buckets of this shape count.
 func (s *Shape) Algorithm() Algorithm { return s.algorithm }

@@ -55,3 +55,25 @@ func TestAlgorithmNames(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestTraits: every algorithm has a name of its own, and a family whose members are alike.
+func TestTraits(t *testing.T) {
+	t.Parallel()
+	names := map[string]bool{}
+	for _, a := range Algorithms() {
+		is := &algorithms[a]
+		if is.name == "" || names[is.name] || a.String() != is.name {
+			t.Errorf("algorithm %d: name %q", a, a)
+		}
+		names[is.name] = true
+		if of := &algorithms[is.family]; of.family != is.family || of.plain != is.plain || of.periodic != is.periodic {
+			t.Errorf("%v is not like %v", a, is.family)
+		}
+		if s := (Shape{algorithm: a}); a.Periodic() != (s.Windowed() || s.Logged()) || s.Windowed() && s.Logged() {
+			t.Errorf("%v: periodic %v, windowed %v, logged %v", a, a.Periodic(), s.Windowed(), s.Logged())
+		}
+	}
+	if len(names) != int(NumAlgorithms) || NumAlgorithms.Periodic() {
+		t.Errorf("%d names of %d algorithms", len(names), NumAlgorithms)
+	}
+}

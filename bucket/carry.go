@@ -42,7 +42,7 @@ type Carry struct {
 // Takes reports whether a state by another limit has a meaning for this one: if both leak,
 // or count in windows of the same period, or keep logs of the same period.
 func (s *Shape) Takes(other *Shape) bool {
-	return s.algorithm.family() == other.algorithm.family() && s.period == other.period
+	return algorithms[s.algorithm].family == algorithms[other.algorithm].family && s.period == other.period
 }
 
 // SameTicks reports whether ticks and units, or periods, are the same.
@@ -58,14 +58,6 @@ func (s *Shape) SharesStates(other *Shape) bool {
 
 // SameBuckets reports whether both have the same buckets.
 func (t *Table) SameBuckets(other *Table) bool { return &t.sets[0] == &other.sets[0] }
-
-// family returns the algorithm, with one of the two names of the leaky bucket for both.
-func (a Algorithm) family() Algorithm {
-	if a == TokenBucket {
-		return LeakyBucket
-	}
-	return a
-}
 
 // Level converts a level, rounded down.
 func (c *Carry) Level(level uint64) uint64 { return c.scale(level, 0) }

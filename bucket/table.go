@@ -148,7 +148,7 @@ func (t *Table) init(shape Shape, n int, locks *[stripes]stripe, lost *lost) err
 	t.links = sketch.Memory[uint32](m)
 	t.locks, t.lost, t.saves = locks, lost, new(saves)
 	t.shape, t.size = shape, n
-	t.plain = shape.algorithm <= FixedWindow
+	t.plain = algorithms[shape.algorithm].plain
 	if shape.Logged() {
 		t.logs = newLogs(&shape, m)
 	}

@@ -197,7 +197,7 @@ func (rp *RulePlan) Windowed() bool { return rp.Shape.Windowed() }
 func (rp *RulePlan) Logged() bool { return rp.Shape.Logged() }
 
 // periodic reports whether the rule counts the units of a period instead of leaking.
-func (rp *RulePlan) periodic() bool { return rp.Windowed() || rp.Logged() }
+func (rp *RulePlan) periodic() bool { return rp.Shape.Algorithm().Periodic() }
 
 // sliding reports whether units from two of the sketch's periods can count at once.
 func (rp *RulePlan) sliding() bool {

@@ -142,9 +142,7 @@ func (c *RuleConfig) newShape(burst uint64) (bucket.Shape, error) {
 }
 
 // periodic reports whether the rule counts the units of a period.
-func (c *RuleConfig) periodic() bool {
-	return c.Algorithm == FixedWindow || c.Algorithm == SlidingWindow || c.Algorithm == SlidingLog
-}
+func (c *RuleConfig) periodic() bool { return c.Algorithm.Periodic() }
 
 // identityVersion is the version of the digests, names and units that nodes exchange.
 const identityVersion = "fastlimit rule v2"

@@ -5,9 +5,11 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/policy"
 )
@@ -81,9 +83,13 @@ func rate() value {
 	})
 }
 
-// algorithms are in the order of package fastlimit, with underscores where its names
-// have spaces.
-var algorithms = []string{"leaky_bucket", "token_bucket", "fixed_window", "sliding_window", "sliding_log"}
+// algorithms are the names of package bucket, with underscores in place of spaces.
+var algorithms = func() (names []string) {
+	for _, a := range bucket.Algorithms() {
+		names = append(names, strings.ReplaceAll(a.String(), " ", "_"))
+	}
+	return names
+}()
 
 // periods is what those algorithms admit that have no burst.
 var periods = map[string]string{

@@ -57,7 +57,7 @@ func TestOneClock(t *testing.T) {
 	}
 	lim := mustNew(t, rules...)
 	got := panicOf(func() { lim.TakeAllAt(t.Context(), []Charge{charge(lim.rules[0], 1)}, time.Now()) })
-	if !strings.Contains(got, "a limiter with a Clock") || !strings.Contains(got, "call TakeAll") {
+	if !strings.Contains(got, "a limiter that has a Clock") || !strings.Contains(got, "call TakeAll") {
 		t.Errorf("TakeAllAt: panic %q", got)
 	}
 }

@@ -58,7 +58,7 @@ var layers = []struct {
 	{"legacy", []string{"."}, "limits as others define them: arithmetic, whatever file they stand in"},
 	{"internal/denial", []string{"."}, "text of an answer, for any server"},
 	{"internal/lists", []string{"policy"}, "files of addresses, whoever decides by them"},
-	{"internal/config", []string{".", "policy", "ban", "ban/feed", "ban/nft", "legacy", "server", "internal/lists", "bucket/redisstore", "bucket/pgstore", "sync/gossip"}, "fills in the settings of those who have any; serves nothing"},
+	{"internal/config", []string{".", "bucket", "policy", "ban", "ban/feed", "ban/nft", "legacy", "server", "internal/lists", "bucket/redisstore", "bucket/pgstore", "sync/gossip"}, "fills in the settings of those who have any; serves nothing"},
 	{"internal/migrate", []string{".", "policy", "internal/migrate/nginxconf"}, "makes rules; which file they go to is for commands"},
 	{"internal/migrate/nginxconf", nil, "a syntax, whatever is in it"},
 	{"internal/prom", nil, "tables of metrics, whoever counts"},
