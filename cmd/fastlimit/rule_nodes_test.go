@@ -58,7 +58,7 @@ func TestRuleOnAllNodes(t *testing.T) {
 	for _, p := range nodes[:2] {
 		p.waitPeers(t, 2)
 	}
-	if got := run(back, "rule", "r", "--undo", "--all-nodes"); got != "0 r: enforce, 100/s burst 100, as the file says\nnode n0: the same\nnode n1: the same\n" {
+	if got := run(back, "rule", "r", "--undo", "--all-nodes"); got != "0 r: enforce, 100/s burst 100, as in the file\nnode n0: the same\nnode n1: the same\n" {
 		t.Error(got)
 	}
 	for i, p := range []*process{nodes[0], nodes[1], back} {
