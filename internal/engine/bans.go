@@ -10,24 +10,13 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// Ban is a ban of one client by one rule.
+// Ban is a ban of one client by one rule. Package fastlimit documents the fields.
 type Ban struct {
-	// Rule is the rule whose buckets denied the client. A ban by a rule in shadow mode
-	// changes nothing. It is never a tier, nor from [Rule.AtRate].
-	Rule *Rule
-	// Key is the client as text, as [Rule.AppendKey] writes it, and Name what it is
-	// written from, and what other nodes understand. A long one is cut.
+	Rule      *Rule
 	Key, Name string
-	// Digest is the client as the rule knows it: see [Key.Digest].
-	Digest sketch.Digest
-	// Left is how long the ban still lasts.
-	Left time.Duration
-	// Own is how long it lasts by this rule's denials: shorter than Left, possibly 0, if another
-	// node has reported a longer one.
-	Own time.Duration
-	// Times is how many bans the client has had as far as they are remembered, this one
-	// included.
-	Times int
+	Digest    sketch.Digest
+	Left, Own time.Duration
+	Times     int
 }
 
 // Bans is fastlimit.Rule.Bans.
