@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/internal/chain"
 	"github.com/fastlimit/fastlimit/internal/queue"
 	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/sketch"
@@ -34,7 +35,8 @@ type slots struct{ all []slot }
 // slot is a slot in the queue of a charge, and when the request gives it up.
 type slot struct {
 	*queue.Slot
-	queues   *queue.Queues // which have the slot
+	queues   *queue.Queues               // which have the slot
+	came     *chain.Node[Rule, bansKept] // of the rule it came by, which it does not keep in memory; nil: a named rate
 	charge   int
 	deadline time.Duration
 	due      time.Duration // when to ask the rule next, if first; when to give up, if not
@@ -182,7 +184,8 @@ func (w *attempt) addSlot(i int, p *queue.Slot, deadline time.Duration) {
 	if w.in == nil {
 		w.in = new(slots)
 	}
-	w.in.all = append(w.in.all, slot{Slot: p, queues: w.charges[i].Rule.queues, charge: i, deadline: deadline, due: deadline + waitSlack})
+	r := w.charges[i].Rule
+	w.in.all = append(w.in.all, slot{Slot: p, queues: r.queues, came: r.next.node, charge: i, deadline: deadline, due: deadline + waitSlack})
 }
 
 // ask is the second half of takeAll for one charge. held reports that the charge is denied for

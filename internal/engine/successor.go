@@ -35,15 +35,12 @@ func (r *Rule) succeed(old *Rule) {
 	old.next.any.Store(true)
 }
 
-// newest returns the last successor of r that is in use, or r.
-func (r *Rule) newest() *Rule {
-	for {
-		next, _ := r.next.node.Next()
-		if next == nil {
-			return r
-		}
+// newest returns the last successor of node's rule that is in use, or nil.
+func newest(node *chain.Node[Rule, bansKept]) (r *Rule) {
+	for next, _ := node.Next(); next != nil; next, _ = next.next.node.Next() {
 		r = next
 	}
+	return r
 }
 
 // chargeSuccessors charges n units, for which a request of r was screened, to its successors' sketches.

@@ -167,16 +167,16 @@ func (w *attempt) serve(ctx context.Context, p *slot, now time.Duration) (left, 
 	return false, false
 }
 
-// toSuccessor has the request ask the newest successor of its slot's rule, if With has made one
-// since the last step. It may wait for the longer of the two rules' MaxWait, and a denial
-// does not count towards a ban.
+// toSuccessor has the request ask the newest successor of the rule that it came by, if With has made
+// one since the last step: not that of the rule it asked last, which may have been given up. It may
+// wait for the longer of the two rules' MaxWait, and a denial does not count towards a ban.
 func (w *attempt) toSuccessor(p *slot) bool {
 	c := w.charges[p.charge]
-	if c.Rule.rateSlot > 0 { // a named rate stays what it is
+	if p.came == nil { // a named rate stays what it is
 		return false
 	}
-	next := c.Rule.newest()
-	if next == c.Rule {
+	next := newest(p.came)
+	if next == nil || next == c.Rule {
 		return false
 	}
 	w.charges, p.moved = slices.Clone(w.charges), true

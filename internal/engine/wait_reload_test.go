@@ -84,6 +84,40 @@ func TestWaitersAskTheNewLimit(t *testing.T) {
 	}
 }
 
+// A request that waits asks the last limiter that With has made of its own, also if another one was made
+// and given up in between, as by a reload that fails late.
+func TestWaitersLeaveAGivenUpLimiter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		rule := func(r limit.Rate) limit.RuleConfig {
+			c := waitRule("a", 1, 1, time.Minute)
+			c.Rate = r
+			return c
+		}
+		lim := waiting(t, Config{Rules: []limit.RuleConfig{rule(limit.Rate{N: 6, Per: time.Minute})}})
+		with := func(r limit.Rate) *Limiter {
+			next, err := lim.With(Config{Memory: limit.MinMemory, Rules: []limit.RuleConfig{rule(r)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return next
+		}
+		r, p := lim.rules[0], newParty()
+		for i := range 2 {
+			p.ask(i, func() limit.Decision { return r.Wait(t.Context(), r.BytesKey([]byte("a")), 1) })
+		}
+		givenUp := with(limit.Rate{N: 2, Per: time.Minute})
+		time.Sleep(time.Second)
+		next := with(perSec(1000))
+		p.wg.Wait()
+		if len(p.in) != 2 || p.at[1] > 2*time.Second {
+			t.Errorf("in %v at %v, out %v: want both in after a second", p.in, p.at, p.out)
+		}
+		runtime.KeepAlive(givenUp)
+		runtime.KeepAlive(next)
+	})
+}
+
 // Ten thousand wait when the limit is raised, again and again, in limiters of which those in
 // between are gone: all are let in at the last rate, in order.
 func TestManyWaitWhileTheLimitIsRaised(t *testing.T) {
