@@ -40,15 +40,6 @@ var algorithms = [NumAlgorithms]traits{
 	SlidingLog:    {name: "sliding log", family: SlidingLog, periodic: true},
 }
 
-// Algorithms returns all algorithms, in order.
-func Algorithms() []Algorithm {
-	all := make([]Algorithm, NumAlgorithms)
-	for i := range all {
-		all[i] = Algorithm(i)
-	}
-	return all
-}
-
 func (a Algorithm) String() string {
 	if a < NumAlgorithms {
 		return algorithms[a].name

@@ -60,7 +60,7 @@ func TestAlgorithmNames(t *testing.T) {
 func TestTraits(t *testing.T) {
 	t.Parallel()
 	names := map[string]bool{}
-	for _, a := range Algorithms() {
+	for a := range NumAlgorithms {
 		is := &algorithms[a]
 		if is.name == "" || names[is.name] || a.String() != is.name {
 			t.Errorf("algorithm %d: name %q", a, a)

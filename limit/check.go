@@ -62,7 +62,7 @@ func (c RuleConfig) withDefaults(bad *report) RuleConfig {
 	}
 	switch {
 	case !sized || (c.Cost-1)/c.CostScale() < c.Burst:
-	case c.periodic():
+	case c.Algorithm.Periodic():
 		bad.add(c.Name, "Cost", "lower it, or raise the rate", "cost %d is above the %d of a period: no request would ever be admitted", c.Cost, c.Burst)
 	default:
 		bad.add(c.Name, "Cost", "lower it, or raise burst", "cost %s is above burst %d: no request would ever be admitted", c.FormatCost(c.Cost), c.Burst)
@@ -114,9 +114,9 @@ func (c *RuleConfig) checkText(bad *report) {
 // checkWindow reports settings that have no meaning with windows, or without them.
 func (c *RuleConfig) checkWindow(bad *report) {
 	switch {
-	case c.periodic() && c.Burst != 0 && c.Burst != c.Rate.N:
+	case c.Algorithm.Periodic() && c.Burst != 0 && c.Burst != c.Rate.N:
 		bad.add(c.Name, "Burst", "remove it, or choose LeakyBucket", "burst %d has no meaning with a %v, which admits what its rate says in each period", c.Burst, c.Algorithm)
-	case c.CountDenied && (!c.periodic() || c.Algorithm == SlidingLog):
+	case c.CountDenied && (!c.Algorithm.Periodic() || c.Algorithm == SlidingLog):
 		bad.add(c.Name, "CountDenied", "remove it, or choose FixedWindow or SlidingWindow", "a %v does not count denied requests", c.Algorithm)
 	}
 }
@@ -127,7 +127,7 @@ func (c *RuleConfig) checkWindow(bad *report) {
 func (c *RuleConfig) checkThousandths(bad *report) {
 	switch {
 	case !c.Thousandths:
-	case c.periodic():
+	case c.Algorithm.Periodic():
 		bad.add(c.Name, "Thousandths", "write a whole cost, or choose LeakyBucket", "a %v counts whole units", c.Algorithm)
 	case c.MaxRate != Rate{}:
 		bad.add(c.Name, "Thousandths", "remove one of the two", "has no exact meaning with MaxRate: any rate may be named")
@@ -157,7 +157,7 @@ func (c *RuleConfig) checkRate(bad *report) bool {
 // checkBurst checks the burst against the rate or, if that is wrong, against the rate that
 // admits the largest bursts.
 func (c *RuleConfig) checkBurst(bad *report, rated bool) bool {
-	if c.periodic() {
+	if c.Algorithm.Periodic() {
 		return rated
 	}
 	rate := c.Rate

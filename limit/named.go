@@ -58,7 +58,7 @@ func (c *RuleConfig) checkMaxRate(bad *report) {
 		return
 	}
 	switch {
-	case c.periodic():
+	case c.Algorithm.Periodic():
 		bad.add(c.Name, "MaxRate", "remove it, or choose LeakyBucket", "has no meaning with a %v, whose periods begin at fixed times", c.Algorithm)
 	case c.MaxRate.N == 0 || c.MaxRate.Per <= 0 || c.MaxRate.PerSecond() > bucket.MaxRate || slowest.above(c.MaxRate) || c.MaxRate.Per%time.Microsecond != 0:
 		bad.add(c.Name, "MaxRate", "want 1/d to 1000000000/s", "rate %v is out of range", c.MaxRate)

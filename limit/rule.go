@@ -141,9 +141,6 @@ func (c *RuleConfig) newShape(burst uint64) (bucket.Shape, error) {
 	return s, err
 }
 
-// periodic reports whether the rule counts the units of a period.
-func (c *RuleConfig) periodic() bool { return c.Algorithm.Periodic() }
-
 // identityVersion is the version of the digests, names and units that nodes exchange.
 const identityVersion = "fastlimit rule v2"
 

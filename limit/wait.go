@@ -41,7 +41,7 @@ func (c *RuleConfig) checkWait(bad *report) {
 	switch {
 	case c.MaxWait < 0 || c.MaxWait > MaxMaxWait:
 		bad.add(c.Name, "MaxWait", fmt.Sprintf("want 0 to %v", MaxMaxWait), "%v is out of range", c.MaxWait)
-	case c.MaxWait > 0 && c.periodic():
+	case c.MaxWait > 0 && c.Algorithm.Periodic():
 		bad.add(c.Name, "MaxWait", "remove it, or choose LeakyBucket", "%v has no meaning with a %v: all waiting requests would be admitted at once when it has room again", c.MaxWait, c.Algorithm)
 	}
 }
