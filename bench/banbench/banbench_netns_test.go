@@ -21,8 +21,10 @@ func TestNetnsRun(t *testing.T) {
 				t.Errorf("%+v", r)
 			}
 		}
-		if *all[0].CPUMicros >= *all[1].CPUMicros {
-			t.Errorf("a request that is dropped costs %.0f µs, and %.0f µs if it is answered", *all[0].CPUMicros, *all[1].CPUMicros)
+		// By the processes alone: the receiving thread also does the kernel's work for whatever else runs.
+		dropped, answered := *all[0].ProcessCPU/float64(all[0].Requests), *all[1].ProcessCPU/float64(all[1].Requests)
+		if dropped >= answered || *all[0].CPUMicros <= 0 || *all[1].CPUMicros <= 0 {
+			t.Errorf("a request that is dropped costs the server %.2g, and %.2g if it is answered: %+v", dropped, answered, all)
 		}
 	})
 }
