@@ -37,6 +37,7 @@ type Engine struct {
 	listed []rule    // those that the settings have; the others count prefixes of these rules' clients
 	fields []KeyPart // the distinct headers and cookies that keys are made of
 	waits  bool
+	asks   bool // some rule has a shared store
 	owes   bool // see Owes
 
 	costHeaders []string
@@ -119,6 +120,7 @@ func (e *Engine) addRule(limit *fastlimit.Rule, spec *RuleSpec, shown []string) 
 	e.addHeaders(spec)
 	r.special = r.headed
 	e.rules = append(e.rules, r)
+	e.asks = e.asks || (*engine.Rule)(limit).Shared()
 	e.waits = e.waits || config.MaxWait > 0 && config.Mode == fastlimit.Enforce
 	return err
 }
@@ -155,6 +157,28 @@ func (e *Engine) DecideAt(ctx context.Context, r *Request, s *Scratch, now time.
 		return e.charged(ctx, s, s.verdict((*engine.Limiter)(e.lim).TakeAllAt(ctx, engine.Charges(s.charges), now)))
 	}
 	return e.charged(ctx, s, s.uncharged(list))
+}
+
+// Asks reports whether decisions may wait for a shared store.
+func (e *Engine) Asks() bool { return e.asks }
+
+// DenyAt is [Engine.DecideAt] for callers who must not be kept waiting by a store: it denies
+// what lists, bans and this node's buckets deny, and reports false in all other cases. Then nothing
+// has changed, and nothing was counted. It is not for an engine that [Engine.Waits].
+func (e *Engine) DenyAt(r *Request, s *Scratch, now time.Time) (v Verdict, denied bool) {
+	defer s.clearApart()
+	if list := e.collect(r, s, now); list != ListNone {
+		v = s.uncharged(list)
+		return v, !v.Decision.Allowed
+	}
+	if !s.plain() || len(s.charges) == 0 {
+		return Verdict{}, false
+	}
+	d, by, denied := (*engine.Limiter)(e.lim).DenyAllAt(engine.Charges(s.charges), now)
+	if !denied {
+		return Verdict{}, false
+	}
+	return s.verdict(d, by), true
 }
 
 // charged is what is left to do after a decision.

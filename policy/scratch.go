@@ -54,8 +54,11 @@ func (s *Scratch) reset() {
 
 // noted is note, inlined for requests with nothing to count.
 func (s *Scratch) noted() (ok bool) {
-	return len(s.unlimited)+len(s.badCosts)+len(s.badRates) == 0 || s.note()
+	return s.plain() || s.note()
 }
+
+// plain reports whether there is nothing to count but the charges.
+func (s *Scratch) plain() bool { return len(s.unlimited)+len(s.badCosts)+len(s.badRates) == 0 }
 
 // note counts bad costs and rates and, unless the request is refused for one, an unlimited
 // decision of each rule whose override gives the client no limit.

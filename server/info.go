@@ -114,12 +114,13 @@ func (l *Listener) show(info *admin.Listener) {
 
 // stats is what a scrape of /metrics reads.
 func (s *Server) stats() metrics.Stats {
+	atDoor, kept := s.conns.Accepted()
 	stats := metrics.Stats{
 		Version: s.config().Version, Requests: metrics.Requests(s.decide.Requests()),
 		FirstSeenClients: float64(s.decide.Snapshot().Settings().Limiter.FirstSeenClients()),
 		Bad:              s.decide.Bad(), Untrusted: s.decide.Untrusted(), Unnamed: s.decide.Unnamed(),
 		Durations: s.durations(), Overloaded: s.overload.stats(), Ready: s.ready() == nil,
-		Connections: s.conns.States(), Rejected: s.conns.Rejected(), Dismissed: s.conns.Dismissed(),
+		Connections: s.conns.States(), AtDoor: atDoor, Kept: kept, Rejected: s.conns.Rejected(), Dismissed: s.conns.Dismissed(),
 		ProxyErrors: s.conns.ProxyErrors(), HandshakeErrors: s.conns.HandshakeErrors(), Expiry: s.expiry(),
 		HTTP2: metrics.HTTP2(s.http2.Stats()), RefusedStreams: s.conns.RefusedStreams(),
 		AcceptErrors: s.conns.AcceptErrors(), DroppedLines: s.droppedLines(), LostLogs: s.config().LostLogs, Kernel: s.kernelStats(),

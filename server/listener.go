@@ -33,6 +33,10 @@ type Listener struct {
 	// TLS is the certificate of a listener that speaks HTTPS. nil: plain HTTP. Its files
 	// are read by [New].
 	TLS *TLS
+	// NoDeferAccept has a TCP connection accepted when it begins. By default Linux holds it back
+	// until its client has sent something, for a second or two at most, which makes a flood of
+	// new connections cheaper to answer.
+	NoDeferAccept bool
 	// DenyStatus is the status of a denial by a rule, 400 to 599. 0 means 429.
 	// nginx's auth_request wants 403.
 	DenyStatus int
@@ -194,7 +198,7 @@ func (l *Listener) page() (*denial.Page, error) {
 // options are what a valid listener with its defaults asks of its connections. pair is nil
 // without TLS.
 func (l *Listener) options(pair *certs.Store, http2 conn.Multiplexed) conn.Options {
-	o := conn.Options{Mode: l.Mode}
+	o := conn.Options{Mode: l.Mode, DeferAccept: !l.NoDeferAccept}
 	if len(l.ProxyProtocol) > 0 {
 		ranges := new(bart.Lite)
 		for _, p := range l.ProxyProtocol {

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,8 +30,8 @@ import (
 // five minutes.
 var inputs = flag.Int("inputs", testkit.Size(1000, 3000), "streams that TestSameAnswers makes up")
 
-// twins are two servers of the same settings: one answers simple requests as
-// residents, and fasthttp serves all of the other.
+// twins are two servers of the same settings: one answers simple requests at the
+// door and as residents, and fasthttp serves all of the other.
 type twins struct {
 	servers [2]*Server
 	style   int // of styles, and so the listener to ask
@@ -214,12 +215,13 @@ func proxied(set *policy.Settings) {
 	set.TrustedProxies, set.OriginalRequest, set.OnUnnamed = loopback(), policy.OriginalXOriginal, policy.UnnamedSkip
 }
 
-// Residents and fasthttp give the same answers, byte for byte, and charge the same:
+// The door, residents and fasthttp give the same answers, byte for byte, and charge the same:
 // for the whole corpus, and for streams made up of what is simple and what is not.
 func TestSameAnswers(t *testing.T) {
 	t.Parallel()
 	all := streams.Corpus()
 	var wait sync.WaitGroup
+	var atDoor atomic.Uint64
 	workers := 2 * runtime.GOMAXPROCS(0)
 	for n := range workers {
 		kind := []func(*policy.Settings){direct, proxied}[n%2]
@@ -229,6 +231,7 @@ func TestSameAnswers(t *testing.T) {
 			for i := n / 2; i < len(all) && !t.Failed(); i += workers / 2 {
 				w.style = i % len(styles)
 				w.same(t, []byte(all[i].Stream), len(all[i].Stream), false)
+				w.same(t, closing(all[i].Stream), len(closing(all[i].Stream)), false)
 			}
 			for range *inputs / workers {
 				if t.Failed() {
@@ -236,13 +239,25 @@ func TestSameAnswers(t *testing.T) {
 				}
 				s := madeUp(r)
 				w.style = r.IntN(len(styles))
-				if !w.same(t, s, r.IntN(len(s)+1), r.IntN(50) == 0) {
+				cut := min(r.IntN(2*len(s)), len(s))
+				if !w.same(t, s, cut, r.IntN(50) == 0) {
 					w = newTwins(t, kind)
 				}
 			}
+			n, _ := w.servers[0].traffic.Conns.Accepted()
+			atDoor.Add(n)
 		})
 	}
 	wait.Wait()
+	if n := int(atDoor.Load()); n < *inputs/100 && !t.Failed() {
+		t.Errorf("%d of %d streams were answered at the door", n, *inputs)
+	}
+}
+
+// closing has the first request of a stream ask to close, as one that is answered at the door does.
+func closing(stream string) []byte {
+	line, rest, _ := strings.Cut(stream, "\r\n")
+	return []byte(line + "\r\nConnection: close\r\n" + rest)
 }
 
 // madeUp is a stream of a few requests, of which some are changed.
@@ -269,6 +284,10 @@ func madeUp(r *rand.Rand) []byte {
 		b.WriteString("\r\n" + pick("", "", "", "", "", "", "hello", "5\r\nhello\r\n0\r\n\r\n", "\r\n"))
 	}
 	s := []byte(b.String())
+	if r.IntN(3) == 0 {
+		one, _, _ := strings.Cut(b.String(), "\r\n\r\n")
+		s = closing(one + "\r\n\r\n")
+	}
 	for r.IntN(6) == 0 {
 		switch at := r.IntN(len(s)); r.IntN(3) {
 		case 0:
@@ -286,6 +305,7 @@ func madeUp(r *rand.Rand) []byte {
 func FuzzSameAnswers(f *testing.F) {
 	for _, i := range streams.Corpus() {
 		f.Add([]byte(i.Stream), false)
+		f.Add(closing(i.Stream), true)
 	}
 	both := map[bool]*twins{false: newTwins(f, direct), true: newTwins(f, proxied)}
 	f.Fuzz(func(t *testing.T, stream []byte, proxied bool) {

@@ -154,6 +154,17 @@ func checkAll(step check, charges []Charge, now time.Duration, at stripe, over *
 	return worst, by
 }
 
+// someDenies reports whether an enforced rule has banned its client or knows it to be over its
+// limit. It only reads.
+func someDenies(charges []Charge, now time.Duration) bool {
+	for i := range charges {
+		if c := &charges[i]; c.Rule.enforced && c.Rule.denies(c.Key.digest(), c.Cost, now) {
+			return true
+		}
+	}
+	return false
+}
+
 // worse reports which of two denials to return: bans first, then the longer one.
 func worse(a, b *limit.Decision) bool {
 	if ban := a.Stage == limit.StageBan; ban != (b.Stage == limit.StageBan) {

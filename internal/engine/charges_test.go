@@ -146,3 +146,24 @@ func TestTakeAllAt(t *testing.T) {
 		}
 	})
 }
+
+// A shadow rule that is over counts a request once, though DenyAllAt is asked before.
+func TestDenyAllAtChangesNothing(t *testing.T) {
+	t.Parallel()
+	shadow, enforced := rule("shadow", 1, time.Hour, 1), rule("enforced", 1, time.Hour, 100)
+	shadow.Mode, shadow.Strict = limit.Shadow, true
+	lim, err := New(Config{Rules: []limit.RuleConfig{shadow, enforced}, Memory: 2 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []Charge{charge(lim.rules[0], 1), charge(lim.rules[1], 1)}
+	for range 5 {
+		if d, by, denied := lim.DenyAllAt(all, time.Now()); denied || by != -1 {
+			t.Fatalf("%+v by %d", d, by)
+		}
+		lim.TakeAll(t.Context(), all)
+	}
+	if n := lim.rules[0].Stats().Denied[limit.StageTable]; n != 4 {
+		t.Errorf("%d denials of 4", n)
+	}
+}

@@ -131,6 +131,16 @@ func (r *Rule) known(d sketch.Digest, n uint64, now time.Duration) (v limit.Deci
 	return b.Decision(d, limit.StageTable, false, tat, now, cost), true
 }
 
+// denies reports whether checkBan or known would deny.
+func (r *Rule) denies(d sketch.Digest, n uint64, now time.Duration) bool {
+	if _, banned := r.banned(d, now); banned {
+		return true
+	}
+	b := &r.buckets
+	ticks, tat := b.Ticks(now), b.Lookup(d, now)
+	return !b.Fits(d, tat, ticks, b.Shape.Cost(n)) && b.DenialStands(tat, ticks)
+}
+
 // recordDenial records a denial that has asked neither filter nor sketch.
 func (r *Rule) recordDenial(d sketch.Digest, n uint64, stage limit.Stage, at stripe) {
 	if serial := r.counts.record(at, stage, false); r.talkers != nil {

@@ -192,6 +192,9 @@ func (r *Rule) Counters() Counters {
 	return Counters{r.counts, rest}
 }
 
+// Shared reports whether the rule's exact buckets are a store's, for which decisions may wait.
+func (r *Rule) Shared() bool { return r.shared != nil }
+
 // TakeAllAt is TakeAll for a caller that has read the clock for this request
 // already, right before the call: at is what [time.Now] returned, with its
 // monotonic part. The request counts as in flight from the reading on. A
@@ -199,6 +202,26 @@ func (r *Rule) Counters() Counters {
 func (l *Limiter) TakeAllAt(ctx context.Context, charges []Charge, at time.Time) (d limit.Decision, by int) {
 	l.check(charges)
 	return l.takeAll(ctx, charges, l.read(at))
+}
+
+// DenyAllAt is TakeAllAt for a caller who must not be kept waiting by a store: it denies what
+// that would deny by a ban or by a table, and reports false in all other cases. Then nothing has
+// changed. It is not for rules with queues, whose requests wait where tables deny.
+func (l *Limiter) DenyAllAt(charges []Charge, at time.Time) (d limit.Decision, by int, denied bool) {
+	l.check(charges)
+	now := l.read(at)
+	if !someDenies(charges, now) {
+		return limit.Decision{}, -1, false
+	}
+	var over chargeSet
+	stripe := stripeFor(charges)
+	if l.bans {
+		if d, by = checkAll(theBan, charges, now, stripe, &over); by >= 0 {
+			return d, by, true
+		}
+	}
+	d, by = checkAll(theTable, charges, now, stripe, &over)
+	return d, by, by >= 0
 }
 
 // WaitAllFor is WaitAll for a caller that may have read the clock, as that of TakeAllAt. It reports to w,

@@ -33,6 +33,20 @@ var pipelines = []struct {
 		d, _ := l.TakeAll(ctx, []Charge{{l.rules[0], k, n}, {l.rules[1], l.rules[1].BytesKey([]byte("x")), 0}})
 		return d
 	}},
+	{"DenyAllAt, then TakeAll", func(ctx context.Context, l *Limiter, k Key, n uint64) limit.Decision {
+		all := []Charge{{l.rules[0], k, n}, {l.rules[1], l.rules[1].BytesKey([]byte("x")), 0}}
+		d, by, denied := l.DenyAllAt(all, time.Time{})
+		if denied {
+			return d
+		}
+		if d != (limit.Decision{}) || by != -1 {
+			panic(fmt.Sprintf("%+v by %d, although nobody denies", d, by))
+		}
+		if d, _ = l.TakeAll(ctx, all); !d.Allowed && (d.Stage == limit.StageTable || d.Stage == limit.StageBan) {
+			panic(fmt.Sprintf("%+v after nobody denied", d))
+		}
+		return d
+	}},
 	{"WaitAll", func(ctx context.Context, l *Limiter, k Key, n uint64) limit.Decision {
 		d, _ := l.WaitAll(ctx, []Charge{{l.rules[0], k, n}, {l.rules[1], l.rules[1].BytesKey([]byte("x")), 1}})
 		return d
@@ -73,7 +87,7 @@ func decideAlike(t *testing.T, algorithm bucket.Algorithm, bans bool, most uint6
 	other.MaxWait = time.Nanosecond // nothing fits sooner if it does not fit now
 	ways := pipelines
 	if most > 1 {
-		ways = ways[:4] // who is given less goes on otherwise
+		ways = ways[:5] // who is given less goes on otherwise
 	}
 	var limiters []*Limiter
 	for range ways {

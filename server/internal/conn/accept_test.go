@@ -17,7 +17,9 @@ type failingListener struct {
 func (l *failingListener) Accept() (net.Conn, error) {
 	if len(l.errs) > 0 {
 		err := l.errs[0]
-		l.errs = l.errs[1:]
+		if l.errs = l.errs[1:]; err == nil {
+			return l.Listener.Accept()
+		}
 		return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", err)}
 	}
 	return l.Listener.Accept()
@@ -29,9 +31,9 @@ func TestAcceptSurvivesWantOfDescriptors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	failed := 0
+	failed, accepted := 0, 0
 	l := &retryListener{
-		Listener: &failingListener{ln, []error{syscall.EMFILE, syscall.ENFILE, syscall.ECONNABORTED}},
+		Listener: &failingListener{ln, []error{syscall.EMFILE, syscall.ENFILE, syscall.ECONNABORTED, nil, syscall.EBADF}},
 		failed:   func(error) { failed++ },
 	}
 	go func() {
@@ -39,16 +41,21 @@ func TestAcceptSurvivesWantOfDescriptors(t *testing.T) {
 			c.Close()
 		}
 	}()
-	c, err := l.Accept()
-	if err != nil || failed != 3 {
-		t.Fatalf("%v after %d failures", err, failed)
+	accept := func() error {
+		c, err := l.Accept()
+		if err == nil {
+			accepted++
+			c.Close()
+		}
+		return err
 	}
-	c.Close()
-	l.Listener.(*failingListener).errs = []error{syscall.EBADF}
-	if _, err := l.Accept(); !errors.Is(err, syscall.EBADF) {
-		t.Errorf("a lasting error was not reported: %v", err)
+	if err := l.each(accept, false); !errors.Is(err, syscall.EBADF) || failed != 3 || accepted != 1 {
+		t.Fatalf("%v after %d failures and %d connections", err, failed, accepted)
 	}
 	if l.Close() != nil || l.Close() != nil {
 		t.Error("the second Close fails")
+	}
+	if err := l.each(accept, false); err != nil {
+		t.Errorf("a closed listener: %v", err)
 	}
 }

@@ -24,6 +24,7 @@ type Conns struct {
 	// What requests read.
 	tick    atomic.Uint32 // counts sweeps
 	crowded atomic.Bool   // nearly full: denied clients are disconnected
+	some    atomic.Bool   // any are open
 	hangups hangups       // of clients whose requests wait
 
 	limits  Limits                // Max, PerClient and Streams are guarded by mu; the others stay
@@ -48,6 +49,7 @@ type Conns struct {
 	tlsErrors           [tlsClasses]atomic.Uint64
 	acceptErrors        atomic.Uint64
 	resets              atomic.Uint64
+	atDoor, kept        atomic.Uint64     // connections that were answered at the door, all others
 	waited              latency.Histogram // time in line of requests
 	waitErrors          sync.Once         // logs that requests cannot wait
 	report              report
@@ -93,7 +95,7 @@ func New(l Limits, log *slog.Logger) *Conns {
 }
 
 func (c *Conns) wrap(nc net.Conn) *Conn {
-	cn := &Conn{Conn: nc, addr: peerAddr(nc.RemoteAddr()), conns: c, in: input{unborn: true}}
+	cn := &Conn{Conn: nc, addr: clientOf(nc), conns: c, in: input{unborn: true}}
 	cn.entry.clear()
 	cn.enter(fresh)
 	return cn
@@ -128,6 +130,7 @@ func (c *Conns) admit(cn *Conn) bool {
 		c.rejected[reasonFull].Add(1)
 		return false
 	}
+	c.kept.Add(1)
 	c.all.add(cn)
 	c.countLocked(cn, client)
 	if c.draining {
@@ -230,6 +233,7 @@ func (c *Conns) removeLocked(cn *Conn) {
 
 func (c *Conns) gaugeLocked() {
 	n := len(c.all.members)
+	c.some.Store(n > 0)
 	switch crowded := c.crowded.Load(); {
 	case !crowded && n >= crowdedAt(c.limits.Max):
 		c.crowded.Store(true)

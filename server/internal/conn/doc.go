@@ -4,11 +4,14 @@
 // [Listener] gets its [Handlers], and these ask the connection of a request what
 // they need ([Of]).
 //
-//		socket ─► retryListener ─► Listener.take ─► Conns.admit     room, or a 503
+//		socket ─► door ─► AnswerNow ─► close                        a simple request that is the last
+//		       └► Listener.take ─► Conns.admit                      room, or a 503
 //		      ─► resident ─► Head.read ─► Answer                    for each simple request
 //		      ─► Conn.Read ─► gate ─► fasthttp ─► Request           from the first other one on
 //		Conns.sweep                                                 ends what takes too long
 //
+//	  - A door for each core accepts connections, and answers at once those that bring one
+//	    simple request and want to close (door_linux.go, Linux only).
 //	  - A resident answers simple requests with one read and one write each (head.go says
 //	    which are simple). At the first other request fasthttp gets the connection
 //	    (resident.go, Linux only).

@@ -20,7 +20,7 @@ func (q *quiet) SetReadDeadline(time.Time) error { return nil }
 func (q *quiet) SetDeadline(time.Time) error     { return nil }
 func (q *quiet) Close() error                    { return nil }
 
-func socket(addr string) *quiet {
+func quietFrom(addr string) *quiet {
 	return &quiet{addr: &net.TCPAddr{IP: net.ParseIP(addr), Port: 1}}
 }
 
@@ -69,7 +69,7 @@ func TestVictimIsTheOneThatAModelFinds(t *testing.T) {
 			for i, cn := range open {
 				before[i], ages[i] = rank(cn)
 			}
-			cn := c.wrap(socket("192.0.2.1"))
+			cn := c.wrap(quietFrom("192.0.2.1"))
 			ok := c.admit(cn)
 			if want := !full || best != classNone; ok != want {
 				t.Fatalf("seed %d: admitted %v, want %v", seed, ok, want)
@@ -100,7 +100,7 @@ func TestUploadsAndTunnelsStay(t *testing.T) {
 	c := newConns(5, 1<<20)
 	var all []*Conn
 	for _, p := range []phase{tunneling, sending, tunneling, reading, body} {
-		cn := c.wrap(socket("192.0.2.1"))
+		cn := c.wrap(quietFrom("192.0.2.1"))
 		if !c.admit(cn) {
 			t.Fatal("refused")
 		}
@@ -110,7 +110,7 @@ func TestUploadsAndTunnelsStay(t *testing.T) {
 	}
 	all[0].enter(tunneling) // bytes have come
 	for i, want := range []*Conn{all[3], all[4], all[1], all[2], all[0]} {
-		cn := c.wrap(socket("192.0.2.1"))
+		cn := c.wrap(quietFrom("192.0.2.1"))
 		if !c.admit(cn) {
 			t.Fatalf("connection %d was refused", i)
 		}
@@ -128,7 +128,7 @@ func TestEvictionsAreCheap(t *testing.T) {
 	const highest, rounds = 1000, 20
 	c := newConns(highest, 1<<20)
 	for range highest * rounds {
-		cn := c.wrap(socket("192.0.2.1"))
+		cn := c.wrap(quietFrom("192.0.2.1"))
 		if !c.admit(cn) {
 			t.Fatal("refused")
 		}
@@ -143,7 +143,7 @@ func TestEvictionsAreCheap(t *testing.T) {
 	}
 	before := c.all.rankings
 	for range highest {
-		if c.admit(c.wrap(socket("192.0.2.1"))) {
+		if c.admit(c.wrap(quietFrom("192.0.2.1"))) {
 			t.Fatal("admitted, though all are in the middle of an answer")
 		}
 	}
@@ -160,7 +160,7 @@ func TestConnsForgets(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	var all []*Conn
 	for i := range 5000 {
-		cn := c.wrap(socket([]string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "2001:db8::1", "2001:db8::2:1", fmt.Sprintf("10.0.%d.%d", i/250%250, i%250)}[rnd.IntN(6)]))
+		cn := c.wrap(quietFrom([]string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "2001:db8::1", "2001:db8::2:1", fmt.Sprintf("10.0.%d.%d", i/250%250, i%250)}[rnd.IntN(6)]))
 		if c.admit(cn) {
 			all = append(all, cn)
 			cn.enter([]phase{idle, idleDenied, reading, fresh}[rnd.IntN(4)])

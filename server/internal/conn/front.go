@@ -123,6 +123,8 @@ func (f *Front) Set(next []*Listener, timeout time.Duration, ready func()) error
 // retire ends a listener and its connections, as Drain ends all.
 func (c *Conns) retire(l *Listener, timeout time.Duration) {
 	const step = 20 * time.Millisecond
+	l.Refuse()
+	time.Sleep(drainQuiet) // for those whom the kernel holds back until they send
 	l.Settle()
 	l.Close(time.Now().Add(SettleTime))
 	c.mu.Lock()
@@ -144,6 +146,9 @@ func (c *Conns) retire(l *Listener, timeout time.Duration) {
 // to send, and idle ones are read once more before they end. It returns how many
 // were in the middle of a request and had to be cut.
 func (f *Front) Drain(delay, timeout time.Duration) (cut int) {
+	for _, l := range f.listeners() {
+		l.AcceptAtOnce()
+	}
 	f.Conns.LastAnswers()
 	time.Sleep(max(0, delay-drainQuiet))
 	f.Conns.DismissQuiet(false)
@@ -154,7 +159,7 @@ func (f *Front) Drain(delay, timeout time.Duration) (cut int) {
 	if f.LetGo != nil {
 		f.LetGo()
 	}
-	f.stopAccepting()
+	f.stopAccepting(drainQuiet - delay)
 	f.Conns.EndTunnels()
 	for !f.Conns.EmptyWithin(min(time.Until(noted.Add(drainQuiet)), time.Until(end))) && time.Until(end) > 0 {
 		f.Conns.DismissQuiet(false)
@@ -167,12 +172,23 @@ func (f *Front) Drain(delay, timeout time.Duration) (cut int) {
 	return cut
 }
 
-// stopAccepting closes the listeners once their queues are empty.
-func (f *Front) stopAccepting() {
+func (f *Front) listeners() []*Listener {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.Listeners
+}
+
+// stopAccepting closes the listeners once their queues are empty. It waits for a while for those
+// whom the kernel holds back until they send.
+func (f *Front) stopAccepting(wait time.Duration) {
 	f.mu.Lock()
 	f.draining = true
 	all := f.Listeners
 	f.mu.Unlock()
+	for _, l := range all {
+		l.Refuse()
+	}
+	time.Sleep(wait)
 	late := time.Now().Add(SettleTime)
 	for _, l := range all {
 		l.Settle()

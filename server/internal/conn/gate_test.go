@@ -106,7 +106,7 @@ func TestGateIsTheSameForEveryCut(t *testing.T) {
 // What the gate saw in a body counts, even where nobody reads the body.
 func TestViolationInABodyThatNobodyReads(t *testing.T) {
 	t.Parallel()
-	c := newConns(1, 1).wrap(socket("192.0.2.1"))
+	c := newConns(1, 1).wrap(quietFrom("192.0.2.1"))
 	c.in.gate.pass([]byte("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5 \r\n"))
 	if v, _ := c.BeginRequest(); v != http1.ErrChunkSize {
 		t.Errorf("got %v", v)

@@ -16,12 +16,8 @@ import (
 // Listen binds a TCP address, or a path ("unix:/run/http.sock") with a mode. setting is
 // what the operator calls it.
 //
-// One plain listener per address: two with SO_REUSEPORT gained nothing on 2
-// cores with wrk on the same machine. With keep-alive 9.2 µs of CPU a request
-// either way; with a connection per request 25 and 26 µs plain, 27 and 29 µs
-// with SO_REUSEPORT, 24 to 27 µs where TCP_DEFER_ACCEPT was added (medians of
-// two runs of 8 pairs; they vary by 15 %). The kernel would also spread
-// connections by hash, not by who is idle.
+// One listener per address: with two and SO_REUSEPORT the kernel would spread connections by
+// hash, not by who is idle, and reset what is in the queue of one that closes.
 func Listen(setting, address string, mode fs.FileMode) (net.Listener, error) {
 	if path, ok := UnixPath(address); ok {
 		ln, fix, err := listenUnix(path, mode)
@@ -60,36 +56,44 @@ func network(address string) string {
 	return "tcp"
 }
 
-// retryListener retries temporary failures of Accept: a flood of connections can
-// use up the file descriptors. Accept is called by one goroutine.
+// retryListener retries temporary failures of accepting: a flood of connections can
+// use up the file descriptors.
 type retryListener struct {
 	net.Listener
 	failed func(error)
 
-	settling atomic.Bool // see settle
-	once     sync.Once
-	err      error
+	settling, closed atomic.Bool // see settle, Close
+	once             sync.Once
+	err              error
 }
 
-// Accept implements net.Listener.
-func (l *retryListener) Accept() (net.Conn, error) {
+// each calls accept again and again, until the listener is closed or has settled, or an error that
+// will not pass. Several goroutines may call it; but for one they are helpers, who leave settling
+// to that.
+func (l *retryListener) each(accept func() error, helper bool) error {
 	const least, most = 5 * time.Millisecond, time.Second
 	for wait, silent := least, 0; ; {
 		if l.settling.Load() {
+			if helper {
+				return nil
+			}
 			l.wake(time.Now().Add(settleStep))
 		}
-		c, err := l.Listener.Accept()
+		err := accept()
 		switch {
 		case err == nil:
-			return c, nil
+			wait, silent = least, 0
+			continue
+		case l.closed.Load():
+			return nil
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			// Once may be a deadline that was over before the queue was looked at.
 			if silent++; silent >= settleSteps {
-				return nil, err
+				return nil
 			}
 			continue
 		case !passing(err):
-			return nil, err
+			return err
 		}
 		l.failed(err)
 		time.Sleep(wait)
@@ -102,18 +106,22 @@ const (
 	settleSteps = 3
 )
 
-// settle makes Accept return what is in its queue and then fail. Connections that
+// settle makes each end when the queue is empty. Connections that
 // are still queued when the listener closes would be reset, although their clients
 // may have sent a request. Where the system allows it no new connections begin from
 // here on; their clients' SYNs are sent again.
 func (l *retryListener) settle() {
-	refuse := func() error { return refuseNew(l.Listener) }
-	if own, ok := l.Listener.(interface{ refuseNew() error }); ok {
-		refuse = own.refuseNew
-	}
-	_ = refuse() // else a client may come between the last Accept and Close
+	l.refuse() // else a client may come between the last accept and Close
 	l.settling.Store(true)
 	l.wake(time.Now())
+}
+
+func (l *retryListener) refuse() {
+	if own, ok := l.Listener.(interface{ refuseNew() error }); ok {
+		_ = own.refuseNew()
+	} else {
+		_ = refuseNew(l.Listener)
+	}
 }
 
 func (l *retryListener) wake(at time.Time) {
@@ -124,7 +132,10 @@ func (l *retryListener) wake(at time.Time) {
 
 // Close implements net.Listener. It may be called again.
 func (l *retryListener) Close() error {
-	l.once.Do(func() { l.err = l.Listener.Close() })
+	l.once.Do(func() {
+		l.closed.Store(true)
+		l.err = l.Listener.Close()
+	})
 	return l.err
 }
 

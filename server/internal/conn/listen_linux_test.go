@@ -30,6 +30,7 @@ func TestKeepAliveIsInherited(t *testing.T) {
 		{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, 15},
 		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, 15},
 		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, 9},
+		{unix.IPPROTO_TCP, unix.TCP_NODELAY, 1},
 		{unix.SOL_SOCKET, unix.SO_PROTOCOL, unix.IPPROTO_TCP}, // not multipath
 	} {
 		var got int

@@ -8,7 +8,6 @@ import (
 	"math"
 	"net"
 	"net/netip"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +20,10 @@ type Handlers struct {
 	// Answer appends the whole response to a simple request, or reports
 	// that fasthttp has to serve it. last ends the connection. nil: fasthttp serves all.
 	Answer func(dst []byte, c *Conn, h *Head) (out []byte, last, ok bool)
+	// AnswerNow is Answer for a connection that is not among the others yet, by whoever accepts
+	// them, who must not be kept waiting. It also reports false, with nothing happened, if the
+	// answer may take that. It must not keep c. nil: it always does.
+	AnswerNow func(dst []byte, c *Conn, h *Head) (out []byte, last, ok bool)
 	// Relay serves the next request that Answer did not take, in place of fasthttp, and all
 	// that have arrived behind it. It reports whether others may follow. nil: fasthttp does.
 	Relay func(c *Conn) (more bool)
@@ -49,6 +52,10 @@ type Options struct {
 
 	TLS *tls.Config // nil: none
 
+	// DeferAccept has the kernel hold new TCP connections back until their clients have sent
+	// something, for a second or two at most (Linux only).
+	DeferAccept bool
+
 	// HTTP2 serves clients that choose HTTP/2, which TLS offers then. nil: nobody.
 	HTTP2 Multiplexed
 }
@@ -65,6 +72,7 @@ type Listener struct {
 	http, large *fasthttp.Server // for heads up to smallHead, and for longer ones
 	residents   *residents
 	answer      func([]byte, *Conn, *Head) (out []byte, last, ok bool)
+	answerNow   func([]byte, *Conn, *Head) (out []byte, last, ok bool)
 	refuse      func([]byte, *Conn, error) []byte
 	refused     func(*Conn)
 	relay       func(*Conn) (more bool) // nil: fasthttp takes what residents do not
@@ -74,7 +82,7 @@ type Listener struct {
 // NewListener returns a listener whose connections are among the others of conns.
 func NewListener(conns *Conns, o Options, h Handlers) *Listener {
 	small := min(smallHead, conns.limits.HeadBytes)
-	l := &Listener{conns: conns, answer: h.Answer, relay: h.Relay, refuse: h.Refuse, refused: h.Refused, residents: newResidents(small), accepted: make(chan struct{})}
+	l := &Listener{conns: conns, answer: h.Answer, answerNow: h.AnswerNow, relay: h.Relay, refuse: h.Refuse, refused: h.Refused, residents: newResidents(small), accepted: make(chan struct{})}
 	l.options.Store(&o)
 	l.http = l.newHTTP(&h, small)
 	l.large = l.newHTTP(&h, conns.limits.HeadBytes)
@@ -122,6 +130,10 @@ func (l *Listener) Bind(address string) error {
 		}
 	}
 	if err == nil {
+		ln, err = pollable(ln)
+	}
+	if err == nil {
+		deferAccept(ln, l.options.Load().DeferAccept)
 		l.ln = &retryListener{Listener: ln, failed: l.conns.acceptFailed}
 	}
 	return err
@@ -129,7 +141,14 @@ func (l *Listener) Bind(address string) error {
 
 // SetOptions has connections that are accepted from now on differ in another way. The mode of
 // a socket stays.
-func (l *Listener) SetOptions(o Options) { l.options.Store(&o) }
+func (l *Listener) SetOptions(o Options) {
+	l.options.Store(&o)
+	deferAccept(l.ln.Listener, o.DeferAccept)
+}
+
+// AcceptAtOnce has the kernel hold no connection back any more. Who is held back now comes within
+// a second or two, or when he sends something.
+func (l *Listener) AcceptAtOnce() { deferAccept(l.ln.Listener, false) }
 
 // Addr is the address that is bound, nil if none is.
 func (l *Listener) Addr() net.Addr {
@@ -139,23 +158,15 @@ func (l *Listener) Addr() net.Addr {
 	return l.ln.Addr()
 }
 
-// Accept serves connections, each on a goroutine of its own, until the listener
-// is closed or settled.
+// Accept serves connections until the listener is closed or settled, each on a goroutine of
+// its own unless it is answered at the door.
 func (l *Listener) Accept() error {
 	defer close(l.accepted)
-	for {
-		nc, err := l.ln.Accept()
-		switch {
-		case errors.Is(err, net.ErrClosed), errors.Is(err, os.ErrDeadlineExceeded):
-			return nil
-		case err != nil:
-			return err
-		}
-		if c := l.take(nc); c != nil {
-			go l.serve(c)
-		}
-	}
+	return l.accept()
 }
+
+// Refuse has no connection begin any more, where the system allows that.
+func (l *Listener) Refuse() { l.ln.refuse() }
 
 // Settle lets Accept take what is in the queue of the listener, and then end.
 func (l *Listener) Settle() { l.ln.settle() }
@@ -192,27 +203,11 @@ func (l *Listener) ServeConn(nc net.Conn) bool {
 
 // take makes room for a connection, or refuses it and returns nil.
 func (l *Listener) take(nc net.Conn) *Conn {
-	for range 100 {
-		if !l.conns.busy() {
-			break
-		}
-		time.Sleep(time.Millisecond) // lets dismissed connections close
-	}
-	c := l.conns.wrap(nc)
-	c.from = l
-	l.prepare(c)
-	if l.conns.held(c) { // nobody has to make room for it
-		l.conns.resets.Add(1)
-		abort(nc)
-		return nil
-	}
-	if l.conns.admit(c) {
-		if l.conns.held(c) { // since a moment ago; Reset may have looked before it was admitted
-			c.Reset()
-		}
+	c, held := l.place(nc)
+	if c != nil || held {
 		return c
 	}
-	if c.options.TLS == nil {
+	if l.options.Load().TLS == nil {
 		_ = nc.SetWriteDeadline(time.Now().Add(time.Second)) // a new socket takes it at once
 		_, _ = nc.Write(fullAnswer.at(time.Now()))
 	}
@@ -221,6 +216,32 @@ func (l *Listener) take(nc net.Conn) *Conn {
 }
 
 var fullAnswer = newShortAnswer(fasthttp.StatusServiceUnavailable, "All connections are in use.", 1)
+
+// place makes room for a connection. It returns nil if there is none, or if the kernel drops
+// what its peer sends: then it was reset.
+func (l *Listener) place(nc net.Conn) (c *Conn, held bool) {
+	for range 100 {
+		if !l.conns.busy() {
+			break
+		}
+		time.Sleep(time.Millisecond) // lets dismissed connections close
+	}
+	c = l.conns.wrap(nc)
+	c.from = l
+	l.prepare(c)
+	if l.conns.held(c) { // nobody has to make room for it
+		l.conns.resets.Add(1)
+		abort(nc)
+		return nil, true
+	}
+	if !l.conns.admit(c) {
+		return nil, false
+	}
+	if l.conns.held(c) { // since a moment ago; Reset may have looked before it was admitted
+		c.Reset()
+	}
+	return c, false
+}
 
 // serve serves a connection to its end.
 func (l *Listener) serve(c *Conn) {

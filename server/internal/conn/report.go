@@ -58,6 +58,9 @@ func (r *report) crowd(crowded bool, now time.Duration, c *Conns) {
 	}
 }
 
+// Accepted is how many connections were answered at the door, and how many others got a place.
+func (c *Conns) Accepted() (atDoor, kept uint64) { return c.atDoor.Load(), c.kept.Load() }
+
 // Rejected is how many connections were refused, by reason. Long heads and
 // denials are no reasons to refuse one.
 func (c *Conns) Rejected() map[string]uint64 { return byReason(c.rejected[:reasonLarge]) }

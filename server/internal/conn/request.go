@@ -25,6 +25,14 @@ func PeerAddr(ctx *fasthttp.RequestCtx) netip.Addr {
 	return tcpAddr(ctx.RemoteAddr())
 }
 
+// clientOf is the address of the peer of a new connection.
+func clientOf(nc net.Conn) netip.Addr {
+	if s, ok := nc.(interface{ client() netip.Addr }); ok { // knows it without a call
+		return s.client()
+	}
+	return peerAddr(nc.RemoteAddr())
+}
+
 // peerAddr is the address of the peer of a connection. That of a Unix socket is this
 // machine, whoever it is: only the permissions of the path tell who may connect.
 func peerAddr(a net.Addr) netip.Addr {

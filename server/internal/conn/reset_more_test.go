@@ -28,7 +28,7 @@ func TestConnectionsOfAPrefix(t *testing.T) {
 		}
 		var ever []*Conn
 		for range 40 {
-			cn := c.wrap(socket(addr()))
+			cn := c.wrap(quietFrom(addr()))
 			cn.opening = &opening{raw: cn.Conn, header: rnd.IntN(8) == 0}
 			cn.enter([]phase{fresh, idle, queued}[rnd.IntN(3)])
 			if c.admit(cn) {
@@ -95,7 +95,7 @@ func (i *interrupted) Interrupt() { i.times++ }
 func TestResetInterruptsUpstreams(t *testing.T) {
 	t.Parallel()
 	c := newConns(10, 10)
-	cn := c.wrap(socket(banned))
+	cn := c.wrap(quietFrom(banned))
 	c.admit(cn)
 	var first, second interrupted
 	cn.Ask(&first)

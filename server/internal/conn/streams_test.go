@@ -45,7 +45,7 @@ func TestStreamCounts(t *testing.T) {
 		for range 300 {
 			switch what := rnd.IntN(10); {
 			case what < 2 || len(sessions) == 0:
-				cn := c.wrap(socket("192.0.2." + strconv.Itoa(rnd.IntN(3))))
+				cn := c.wrap(quietFrom("192.0.2." + strconv.Itoa(rnd.IntN(3))))
 				if c.admit(cn) { // which may dismiss one of those that there are
 					cn.entry.session = &Session{c: cn, streams: group{kind: groupStream}}
 					sessions = append(sessions, cn.entry.session)
@@ -60,7 +60,7 @@ func TestStreamCounts(t *testing.T) {
 					}
 				}
 				may := s.c.entry.in(groupAll) && own < c.limits.Streams && (len(begun[s]) == 0 || all < c.limits.Max)
-				cn := c.wrap(socket("192.0.2.9"))
+				cn := c.wrap(quietFrom("192.0.2.9"))
 				if got := c.addStreamLocked(s, cn); got != may {
 					t.Fatalf("seed %d: admitted %v with %d of its client and %d in all", seed, got, own, all)
 				}

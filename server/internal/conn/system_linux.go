@@ -85,8 +85,19 @@ func control(socket any, f func(fd int) error) error {
 	return errors.Join(failed, err)
 }
 
+// deferAccept has the kernel keep new connections of a TCP listener back until their clients have
+// sent something, or for a second or two: then most have sent their request when they are
+// accepted. It does not matter if the kernel will not.
+func deferAccept(ln net.Listener, on bool) {
+	seconds := 0
+	if on {
+		seconds = 1 // as short as it can be: until the SYN-ACK has been sent once more
+	}
+	_ = control(ln, func(fd int) error { return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, seconds) })
+}
+
 // inherit sets options on the listening socket that its connections inherit, which
-// saves the calls that Go would make for each of them: keep-alive as Go has it.
+// saves the calls that Go would make for each of them: keep-alive as Go has it, and no delay.
 func inherit(config *net.ListenConfig) {
 	const idle, interval, count = 15, 15, 9 // seconds, seconds, probes
 	config.KeepAlive = -1
@@ -99,6 +110,7 @@ func inherit(config *net.ListenConfig) {
 				unix.SetsockoptInt(s, unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, idle),
 				unix.SetsockoptInt(s, unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, interval),
 				unix.SetsockoptInt(s, unix.IPPROTO_TCP, unix.TCP_KEEPCNT, count),
+				unix.SetsockoptInt(s, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1),
 			)
 		}); failed != nil {
 			return failed

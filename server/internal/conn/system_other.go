@@ -11,6 +11,9 @@ import (
 // openFiles is unknown here.
 func openFiles() int { return 0 }
 
+// deferAccept cannot be had here.
+func deferAccept(net.Listener, bool) {}
+
 // lastRead does not look again: a request that arrives in this very moment is
 // lost here.
 func lastRead(net.Conn, []byte) (int, error) { return 0, io.EOF }

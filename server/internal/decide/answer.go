@@ -2,6 +2,7 @@ package decide
 
 import (
 	"context"
+	"time"
 
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
@@ -12,7 +13,10 @@ import (
 // the connection ends with it. If not ok, nothing was charged, counted or appended,
 // and the request is answer's: all that is bad is, but for costs, and batches. It does not
 // allocate (TestAnswerDoesNotAllocate).
-func (s *Service) answerSimple(dst []byte, c *conn.Conn, h *conn.Head, listener int) (out []byte, last, ok bool) {
+//
+// With atOnce the request is also answer's, or a later answerSimple's, if it may have to wait: for
+// a store, a slot in a queue, or an upstream. Most of a flood does not.
+func (s *Service) answerSimple(dst []byte, c *conn.Conn, h *conn.Head, listener int, atOnce bool) (out []byte, last, ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
 			out, last, ok = s.panicked(dst, c, p), true, true
@@ -22,11 +26,36 @@ func (s *Service) answerSimple(dst []byte, c *conn.Conn, h *conn.Head, listener 
 	if !plainTarget(h.Method, h.Target) || snap.batches && string(h.Target) == BatchPath {
 		return dst, false, false
 	}
-	if s.forwarder != nil {
+	switch {
+	case atOnce && snap.waits:
+		return dst, false, false
+	case atOnce && (s.forwarder != nil || snap.asks):
+		return s.denySimple(dst, c, h, snap, listener)
+	case s.forwarder != nil:
 		return s.passSimple(dst, c, h, snap, listener)
 	}
 	out, last, refused := s.decideHead(dst, c, h, snap, listener, nil)
 	return out, last, refused == policy.NotRefused
+}
+
+// denySimple answers a request that is denied by what this node knows.
+func (s *Service) denySimple(dst []byte, c *conn.Conn, h *conn.Head, snap *Snapshot, listener int) (out []byte, last, ok bool) {
+	r := snap.begin(listener, c, c.Addr())
+	defer r.end()
+	if r.assembleSimple(h, s.forwarder != nil); r.from.Refused != policy.NotRefused {
+		return dst, false, false
+	}
+	r.read = s.clock.now()
+	decision := s.took.beginDecision(r)
+	if r.verdict, ok = snap.engine.DenyAt(&r.request, &r.scratch, r.read); !ok {
+		return dst, false, false
+	}
+	s.took.endDecision(decision, r)
+	_, forwarded := c.BeginRequest()
+	s.hint(r, forwarded)
+	s.noteVerdict(r)
+	last = c.Denied() || c.LastRequest()
+	return s.appendVerdict(dst, r, r.read, last), last, true
 }
 
 // passSimple is the same where admitted requests are passed on. It is a function of its own
@@ -80,7 +109,12 @@ func (s *Service) decideHead(dst []byte, c *conn.Conn, h *conn.Head, snap *Snaps
 	if snap.waits {
 		now = s.clock.now() // it may be later by now
 	}
-	date := s.dates.at(now)
+	return s.appendVerdict(dst, r, now, last), last, policy.NotRefused
+}
+
+// appendVerdict appends the answer to a request that was judged, and ends it.
+func (s *Service) appendVerdict(dst []byte, r *requestState, now time.Time, last bool) (out []byte) {
+	snap, v, date := r.snap, &r.verdict, s.dates.at(now)
 	switch {
 	case v.Decision.Allowed && !snap.always:
 		out = snap.allowed.end(snap.allowed.begin(dst, date), last)
@@ -89,13 +123,13 @@ func (s *Service) decideHead(dst []byte, c *conn.Conn, h *conn.Head, snap *Snaps
 	case v.List == policy.ListDeny:
 		out = snap.listed.end(snap.listed.begin(dst, date), last)
 	default:
-		out = r.appendDenial(dst, snap.denialOf(v, listener), date, &v.Decision, last)
+		out = r.appendDenial(dst, snap.denialOf(v, r.listener), date, &v.Decision, last)
 	}
 	if units, some := s.noted(); some {
 		s.noteSimple(out[len(dst):], nil, r, units)
 	}
 	s.took.endRequest(r)
-	return out, last, policy.NotRefused
+	return out
 }
 
 // appendShown appends the lines that tell an admitted client what is known of its limit.

@@ -14,7 +14,7 @@ func TestPanicBeforeTheDecision(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	s := newService(t, &log, nil)
-	out, last, ok := s.answerSimple([]byte("earlier"), new(conn.Conn), nil, 0) // without a header
+	out, last, ok := s.answerSimple([]byte("earlier"), new(conn.Conn), nil, 0, false) // without a header
 	answer, found := strings.CutPrefix(string(out), "earlierHTTP/1.1 500 ")
 	if !found || !last || !ok || !strings.Contains(answer, "\r\nConnection: close\r\n") || s.bad.internal.Count.Load() != 1 {
 		t.Errorf("%q %v %v", out, last, ok)

@@ -102,7 +102,10 @@ func (s *Service) SetForwarder(f Forwarder) { s.forwarder = f }
 func (s *Service) Handlers(listener int) conn.Handlers {
 	h := conn.Handlers{
 		Answer: func(dst []byte, c *conn.Conn, h *conn.Head) ([]byte, bool, bool) {
-			return s.answerSimple(dst, c, h, listener)
+			return s.answerSimple(dst, c, h, listener, false)
+		},
+		AnswerNow: func(dst []byte, c *conn.Conn, h *conn.Head) ([]byte, bool, bool) {
+			return s.answerSimple(dst, c, h, listener, true)
 		},
 		Refuse:  s.Refuse,
 		Refused: s.refusedUnread,
@@ -211,9 +214,7 @@ func (s *Service) Judge(ctx context.Context, in *policy.Incoming, forwarded bool
 // connection it may wait for its place in line. forwarded says that the connection has sent
 // forwarding headers.
 func (s *Service) judge(ctx context.Context, r *requestState, forwarded bool) {
-	if warn := s.hints.note(r.peer, &r.from, forwarded); warn != warnNothing {
-		s.warnProxy(warn, r.peer)
-	}
+	s.hint(r, forwarded)
 	v := &r.verdict
 	if r.from.Refused != policy.NotRefused {
 		*v = policy.Verdict{Refused: r.from.Refused}
@@ -226,9 +227,21 @@ func (s *Service) judge(ctx context.Context, r *requestState, forwarded bool) {
 		*v = r.snap.engine.DecideAt(ctx, &r.request, &r.scratch, r.read)
 	}
 	s.took.endDecision(decision, r)
-	if v.Refused != policy.NotRefused {
-		return
+	if v.Refused == policy.NotRefused {
+		s.noteVerdict(r)
 	}
+}
+
+// hint notes what is wrong with the proxy in front of a request.
+func (s *Service) hint(r *requestState, forwarded bool) {
+	if warn := s.hints.note(r.peer, &r.from, forwarded); warn != warnNothing {
+		s.warnProxy(warn, r.peer)
+	}
+}
+
+// noteVerdict counts and logs a decision.
+func (s *Service) noteVerdict(r *requestState) {
+	v := &r.verdict
 	s.counts.add(r.stripe, outcomeOf(v))
 	if !v.Decision.Allowed {
 		s.noteDenial(r)

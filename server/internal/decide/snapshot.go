@@ -44,6 +44,7 @@ type Snapshot struct {
 	unread   *policy.Engine  // what bad requests are charged by; nil: nothing
 	batches  bool
 	waits    bool            // some rule lets requests wait
+	asks     bool            // some decision may wait for a store
 	always   bool            // some listener shows limits on admissions
 	owes     bool            // some rule has costs from answers
 	denials  []deny          // by rule, then listener; those of tiers follow; see denial
@@ -69,7 +70,7 @@ type deny struct {
 
 // NewSnapshot renders all answers. The settings must not be changed any more.
 func NewSnapshot(s Settings) *Snapshot {
-	snap := &Snapshot{engine: *s.Engine, identity: *s.Identity, batches: s.Batches, waits: s.Engine.Waits(), owes: s.Engine.Owes(), listeners: len(s.Listeners), settings: s}
+	snap := &Snapshot{engine: *s.Engine, identity: *s.Identity, batches: s.Batches, waits: s.Engine.Waits(), asks: s.Engine.Asks(), owes: s.Engine.Owes(), listeners: len(s.Listeners), settings: s}
 	snap.setUnread()
 	snap.allowed, snap.listed = renderAnswers()
 	snap.setStates()

@@ -37,6 +37,7 @@ type Stats struct {
 	Bad                 map[string]uint64 // by reason
 	Untrusted, Unnamed  uint64
 	Connections         map[string]int     // by state
+	AtDoor, Kept        uint64             // connections that were answered when they were accepted, all others
 	Rejected, Dismissed map[string]uint64  // connections, by reason
 	ProxyErrors         map[string]uint64  // by reason
 	HandshakeErrors     map[string]uint64  // by class
@@ -159,6 +160,11 @@ var ofServer = []prom.Metric[Stats]{
 		}
 		return 0
 	}),
+	prom.Counters("connections_accepted_total", "Connections accepted: door, answered at once and closed; kept, all others that were not refused.", []string{"way"},
+		func(s *Stats, add func(uint64, ...string)) {
+			add(s.AtDoor, "door")
+			add(s.Kept, "kept")
+		}),
 	byReason("connections_rejected_total", "Connections refused because no other one could be closed for them, among all or among those of their client.",
 		func(s *Stats) map[string]uint64 { return s.Rejected }),
 	byReason("connections_dismissed_total", "Connections closed early to make room: for other connections, for other connections of the same client, for other long request heads, or after a denial.",

@@ -42,7 +42,7 @@ func fixed() Stats {
 		Rules:            []Rule{rule("a", "enforce", true, 100), rule("b", "shadow", true, 200), rule("old", "enforce", false, 300), rule("b", "enforce", false, 400)},
 		FirstSeenClients: 30, Bad: map[string]uint64{"host": 31, "framing": 32}, Untrusted: 33, Unnamed: 34, Connections: map[string]int{"idle": 35, "upstream": 36},
 		Durations: durations(), Overloaded: map[string]uint64{"cpu": 91, "connections": 92, "logs": 93}, Ready: true,
-		Rejected: map[string]uint64{"full": 36}, Dismissed: map[string]uint64{"client": 37, "denied": 38}, AcceptErrors: 39, DroppedLines: 41,
+		AtDoor: 97, Kept: 98, Rejected: map[string]uint64{"full": 36}, Dismissed: map[string]uint64{"client": 37, "denied": 38}, AcceptErrors: 39, DroppedLines: 41,
 		ProxyErrors: map[string]uint64{"missing": 41}, HTTP2: HTTP2{Connections: 44, Streams: 45, Resets: 46, Cut: 47},
 		RefusedStreams:  map[string]uint64{"full": 48, "client": 49},
 		HandshakeErrors: map[string]uint64{"alpn": 42}, Expiry: map[string]float64{":443": 43},

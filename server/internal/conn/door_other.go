@@ -1,0 +1,23 @@
+//go:build !linux || (!amd64 && !arm64)
+
+package conn
+
+import "net"
+
+// pollable is ln itself: nobody needs its descriptor here.
+func pollable(ln net.Listener) (net.Listener, error) { return ln, nil }
+
+// accept serves connections, each on a goroutine of its own, until the listener is closed or
+// settled. Nothing is answered at the door here.
+func (l *Listener) accept() error {
+	return l.ln.each(func() error {
+		nc, err := l.ln.Accept()
+		if err != nil {
+			return err
+		}
+		if c := l.take(nc); c != nil {
+			go l.serve(c)
+		}
+		return nil
+	}, false)
+}

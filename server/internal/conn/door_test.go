@@ -1,0 +1,351 @@
+//go:build linux && (amd64 || arm64)
+
+package conn
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"io"
+	"log"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit/internal/testkit"
+	"github.com/valyala/fasthttp"
+)
+
+// newDoor listens, and answers at the door what does not contain "later". Its answers say who has
+// given them: the door, a resident, or fasthttp.
+func newDoor(t *testing.T, limits Limits, change ...func(*Options)) *ways {
+	t.Helper()
+	limits.Head, limits.Write, limits.Idle = time.Hour, time.Hour, time.Hour
+	limits.HeadBytes, limits.PerClient = 32<<10, max(1, limits.PerClient)
+	w := &ways{Conns: New(limits, discard)}
+	answer := func(by string) func(dst []byte, c *Conn, h *Head) ([]byte, bool, bool) {
+		return func(dst []byte, c *Conn, h *Head) ([]byte, bool, bool) {
+			if bytes.Contains(h.Target, []byte("odd")) || by == "door" && bytes.Contains(h.Target, []byte("later")) {
+				return dst, false, false
+			}
+			c.BeginRequest()
+			last, body := c.LastRequest(), by
+			switch string(h.Target) {
+			case "/reset":
+				c.Reset()
+			case "/unread":
+				c.LeaveUnread()
+			case "/large":
+				body = strings.Repeat("x", largeBody)
+			}
+			w.note(by + string(h.Target))
+			return append(dst, "HTTP/1.1 200 OK\r\n\r\n"+body...), last, true
+		}
+	}
+	var o Options
+	for _, f := range change {
+		f(&o)
+	}
+	l := NewListener(w.Conns, o, Handlers{
+		Answer: answer("resident"), AnswerNow: answer("door"),
+		Request: func(ctx *fasthttp.RequestCtx) {
+			c := Of(ctx)
+			c.BeginRequest()
+			w.note("fasthttp" + string(ctx.RequestURI()))
+			ctx.SetBodyString("fasthttp")
+			if c.LastRequest() {
+				ctx.SetConnectionClose()
+			}
+		},
+		ParseError: func(ctx *fasthttp.RequestCtx, err error) {
+			if Of(ctx).Unparsed(err) != nil {
+				ctx.SetStatusCode(400)
+			}
+		},
+		Log: log.New(io.Discard, "", 0),
+	})
+	if err := l.Bind("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	w.addr, w.listener = l.Addr().String(), l
+	ended := make(chan error, 1)
+	go func() { ended <- l.Accept() }()
+	t.Cleanup(func() {
+		l.Settle()
+		l.Close(time.Now().Add(SettleTime))
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		w.CloseAll()
+		if !w.EmptyWithin(10 * time.Second) {
+			t.Error("connections do not end")
+		}
+	})
+	return w
+}
+
+// largeBody is more than the socket of a new connection takes at once.
+const largeBody = 8 << 20
+
+func closing(target string) string {
+	return "GET " + target + " HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+}
+
+// talk sends pieces and returns what comes back until the connection ends.
+func talk(t *testing.T, addr string, pieces ...string) (got string, err error) {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	for i, p := range pieces {
+		if i > 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		_, _ = io.WriteString(c, p)
+	}
+	all, err := io.ReadAll(c)
+	return string(all), err
+}
+
+// deferred has connections come to the door with their requests.
+func deferred(o *Options) { o.DeferAccept = true }
+
+// One whole simple request that asks to close is answered at the door; all else as if nobody had
+// looked, from the first byte on.
+func TestWhoAnswersAtTheDoor(t *testing.T) {
+	t.Parallel()
+	w := newDoor(t, Limits{Max: 100, PerClient: 100}, deferred)
+	get := "GET /1 HTTP/1.1\r\nHost: a\r\n\r\n"
+	for _, c := range []struct{ name, stream, want string }{
+		{"closing", closing("/1"), "door/1"},
+		{"half a head", "GET /1 HTTP/1.1\r\nHo", ""},
+		{"kept", get + closing("/2"), "resident/1 resident/2"},
+		{"two", closing("/1") + get, "resident/1"},
+		{"may wait", closing("/later"), "resident/later"},
+		{"odd", closing("/odd"), "fasthttp/odd"},
+		{"a body", "POST /1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx", "fasthttp/1"},
+		{"no Host", "GET /1 HTTP/1.1\r\nConnection: close\r\n\r\n", ""},
+		{"no HTTP", "PROXY TCP4 1.2.3.4 1.2.3.4 1 1\r\n", ""},
+		{"long", "GET /1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX: " + strings.Repeat("x", 5000) + "\r\n\r\n", "fasthttp/1"},
+	} {
+		w.mu.Lock()
+		w.order = nil
+		w.mu.Unlock()
+		before, _ := w.Accepted()
+		nc, err := net.Dial("tcp", w.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(nc, c.stream)
+		nc.(*net.TCPConn).CloseWrite()
+		_ = nc.SetDeadline(time.Now().Add(time.Minute))
+		if _, err := io.ReadAll(nc); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		nc.Close()
+		atDoor, _ := w.Accepted()
+		if got := w.all(); got != c.want || (atDoor > before) != strings.HasPrefix(got, "door") {
+			t.Errorf("%s: %q, %d at the door; want %q", c.name, got, atDoor-before, c.want)
+		}
+	}
+}
+
+// A head that comes in pieces is not lost at the door: somebody answers it.
+func TestDoorKeepsPieces(t *testing.T) {
+	t.Parallel()
+	w := newDoor(t, Limits{Max: 100, PerClient: 100})
+	for at := range closing("/1") {
+		s := closing("/1")
+		if got, err := talk(t, w.addr, s[:at], s[at:]); err != nil || !strings.HasPrefix(got, "HTTP/1.1 200") {
+			t.Fatalf("cut at %d: %q, %v", at, got, err)
+		}
+	}
+}
+
+// An answer that the socket does not take at once is sent to its end, as are those after which
+// the client may go on sending.
+func TestLateEndsAtTheDoor(t *testing.T) {
+	t.Parallel()
+	w := newDoor(t, Limits{Max: 100, PerClient: 100}, deferred)
+	if got, err := talk(t, w.addr, closing("/large")); err != nil || len(got) != largeBody+len("HTTP/1.1 200 OK\r\n\r\n") {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	if got, err := talk(t, w.addr, closing("/unread"), strings.Repeat("x", 100<<10)); err != nil || !strings.HasSuffix(got, "door") {
+		t.Errorf("%.100q, %v", got, err)
+	}
+	if got := w.all(); got != "door/large door/unread" {
+		t.Error(got)
+	}
+	eventually(t, func() bool { return w.Open() == 0 })
+}
+
+// A connection that is reset while it is at the door gets no answer, and neither does one whose
+// peer the kernel drops.
+func TestResetsAtTheDoor(t *testing.T) {
+	t.Parallel()
+	var held atomic.Bool
+	w := newDoor(t, Limits{Max: 100, PerClient: 100, Held: func(netip.Addr) bool { return held.Load() }}, deferred)
+	for i, target := range []string{"/reset", "/1"} {
+		if got, err := talk(t, w.addr, closing(target)); got != "" || !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("%s: %q, %v", target, got, err)
+		}
+		if n := w.Resets(); n != uint64(i)+1 {
+			t.Errorf("%s: %d resets", target, n)
+		}
+		held.Store(true)
+	}
+	if got := w.all(); got != "door/reset" {
+		t.Error(got)
+	}
+}
+
+// Where all connections are in use the door still answers.
+func TestDoorNeedsNoPlace(t *testing.T) {
+	t.Parallel()
+	w := newDoor(t, Limits{Max: 1, PerClient: 1}, deferred)
+	c, err := net.Dial("tcp", w.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, _ = io.WriteString(c, "GET /stays HTTP/1.1\r\nHost: a\r\n\r\n")
+	if _, err := c.Read(make([]byte, 100)); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		if got, err := talk(t, w.addr, closing("/1")); err != nil || !strings.HasSuffix(got, "door") {
+			t.Fatalf("%q, %v", got, err)
+		}
+	}
+	if w.Open() != 1 || w.Dismissed()["client"] != 0 {
+		t.Errorf("%d open, %v", w.Open(), w.Dismissed())
+	}
+}
+
+// Each connection is answered once, by whichever door takes it, and what is in the queue when the
+// listener settles too.
+func TestDoorsTakeAll(t *testing.T) {
+	t.Parallel()
+	w := newDoor(t, Limits{Max: 5000, PerClient: 5000}, deferred)
+	n := testkit.Size(500, 5000)
+	var wait sync.WaitGroup
+	for range 8 {
+		wait.Go(func() {
+			for i := range n / 8 {
+				target := [...]string{"/1", "/later", "/odd"}[i%3]
+				if got, err := talk(t, w.addr, closing(target)); err != nil || !strings.HasPrefix(got, "HTTP/1.1 200") {
+					t.Errorf("%s: %q, %v", target, got, err)
+					return
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if got := strings.Count(w.all(), "/"); got != n/8*8 {
+		t.Errorf("%d answers to %d requests", got, n/8*8)
+	}
+}
+
+// What is in the queue of the listener when it settles is answered.
+func TestQueueIsAnsweredAtTheDoor(t *testing.T) {
+	t.Parallel()
+	w, accept := newWays(t)
+	var all []net.Conn
+	for range 50 {
+		c := dialFrom(t, "127.0.0.1", w.addr)
+		defer c.Close()
+		_, _ = io.WriteString(c, closing("/1"))
+		all = append(all, c)
+	}
+	w.listener.Settle()
+	accept()
+	w.listener.Close(time.Now().Add(time.Minute))
+	for i, c := range all {
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
+		if got, err := io.ReadAll(c); err != nil || len(got) == 0 {
+			t.Fatalf("%d: %q, %v", i, got, err)
+		}
+	}
+}
+
+var ends = flag.Int("ends", testkit.Size(400, 2000), "connections that TestDoorLosesNoDescriptor makes")
+
+// Whatever end a connection takes, its descriptor is closed and nothing of it stays open.
+func TestDoorLosesNoDescriptor(t *testing.T) { // not parallel: it counts those of the process
+	w := newDoor(t, Limits{Max: 5000, PerClient: 5000}, deferred)
+	count := func() int {
+		all, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
+	before := count()
+	n := *ends
+	var wait sync.WaitGroup
+	for worker := range 8 {
+		wait.Go(func() {
+			for i := worker; i < n && !t.Failed(); i += 8 {
+				endSomehow(t, w.addr, i/8)
+			}
+		})
+	}
+	wait.Wait()
+	w.LastAnswers()
+	w.DismissQuiet(true)
+	eventually(t, func() bool { return w.Open() == 0 })
+	eventually(t, func() bool { return count() <= before })
+	if atDoor, kept := w.Accepted(); atDoor == 0 || kept == 0 || atDoor+kept > uint64(n) {
+		t.Errorf("%d at the door, %d kept of %d", atDoor, kept, n)
+	}
+}
+
+// endSomehow makes a connection that ends in one of some ways.
+func endSomehow(t *testing.T, addr string, way int) {
+	nc, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	c := nc.(*net.TCPConn)
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	ask := func(s string) { _, _ = io.WriteString(c, s) }
+	switch way % 10 {
+	case 0: // a request and a look at the answer
+		ask(closing("/1"))
+		_, _ = io.ReadAll(c)
+	case 1: // no look
+		ask(closing("/1"))
+	case 2: // a reset behind the request
+		ask(closing("/1"))
+		_ = c.SetLinger(0)
+	case 3: // a half-close
+		ask(closing("/1"))
+		_ = c.CloseWrite()
+		_, _ = io.ReadAll(c)
+	case 4: // silence
+	case 5: // a reset at once
+		_ = c.SetLinger(0)
+	case 6: // half a head
+		ask("GET / HTTP/1.1\r\nHo")
+	case 7: // kept, and closed
+		ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		_, _ = c.Read(make([]byte, 100))
+	case 8: // not for the door
+		ask(closing("/later"))
+		_, _ = io.ReadAll(c)
+	case 9: // reset there
+		ask(closing("/reset"))
+		_, _ = io.ReadAll(c)
+	}
+}
