@@ -7,12 +7,13 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/text"
 )
 
-// Head is the head of a simple request: one of HTTP/1.1 whose target is a path, that
-// has no body, and that asks for nothing but an answer. Its slices point into the buffer of the connection and are
-// valid until the request is answered.
+// Head is the head of a simple request: one whose target is a path, that has no body, and
+// that asks for nothing but an answer. Its slices point into the buffer of the connection and
+// are valid until the request is answered.
 type Head struct {
 	Method, Target, Host []byte
 	Fields               []byte // all field lines, each with its CRLF
+	Old                  bool   // HTTP/1.0, and the last of its connection; else HTTP/1.1
 
 	close, forwarded bool // as the gate notes them
 }
@@ -37,8 +38,11 @@ func (h *Head) read(b []byte) (n int, what found) {
 		return 0, partial
 	}
 	line, ok := bytes.CutSuffix(b[:end], []byte(" HTTP/1.1"))
+	if h.Old = false; !ok {
+		line, h.Old = bytes.CutSuffix(b[:end], []byte(" HTTP/1.0"))
+	}
 	space := bytes.IndexByte(line, ' ')
-	if !ok || !http1.IsCRLF(b[end:]) || space < 1 {
+	if !ok && !h.Old || !http1.IsCRLF(b[end:]) || space < 1 {
 		return 0, odd
 	}
 	h.Method, h.Target = line[:space], line[space+1:]
@@ -50,9 +54,10 @@ func (h *Head) read(b []byte) (n int, what found) {
 	n, what = h.readFields(b, first)
 	if what == whole {
 		h.Fields = b[first : n-len("\r\n")]
-		if len(h.Host) == 0 {
+		if len(h.Host) == 0 && !h.Old {
 			return 0, odd
 		}
+		h.close = h.close || h.Old
 	}
 	return n, what
 }
@@ -113,7 +118,7 @@ func (h *Head) note(name, value []byte) bool {
 	case len("connection"):
 		if name[0]|0x20 == 'c' && text.IsName(name, "connection") {
 			h.close = h.close || http1.HasOption(value, "close")
-			return len(value) < lineKept-len("connection:\r\n")
+			return len(value) < lineKept-len("connection:\r\n") && (h.close || !h.Old) // who may want it to be kept
 		}
 	case len("content-length"):
 		return name[0]|0x20 != 'c' || !text.IsName(name, "content-length")

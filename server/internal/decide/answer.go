@@ -31,6 +31,8 @@ func (s *Service) answerSimple(dst []byte, c *conn.Conn, h *conn.Head, listener 
 		return dst, false, false
 	case atOnce && (s.forwarder != nil || snap.asks):
 		return s.denySimple(dst, c, h, snap, listener)
+	case s.forwarder != nil && h.Old: // its answer must not come in chunks; Relay sees to that
+		return dst, false, false
 	case s.forwarder != nil:
 		return s.passSimple(dst, c, h, snap, listener)
 	}
