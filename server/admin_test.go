@@ -65,7 +65,8 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 	raw(t, s.addr, "PRI * HTTP/2.0\r\n\r\n") // which the rule counts, and nobody decides on
 	var got []string
 	for line := range strings.Lines(string(readAll(t, get(t, "http://"+s.admin+"/metrics")))) {
-		if strings.Contains(line, "_total") && !strings.HasPrefix(line, "#") && !strings.HasSuffix(line, " 0\n") && strings.HasPrefix(line, "fastlimit_") {
+		if strings.Contains(line, "_total") && !strings.HasPrefix(line, "#") && !strings.HasSuffix(line, " 0\n") && strings.HasPrefix(line, "fastlimit_") &&
+			!strings.HasPrefix(line, "fastlimit_connections_accepted") {
 			got = append(got, strings.TrimPrefix(line, "fastlimit_"))
 		}
 	}
@@ -77,6 +78,9 @@ requests_total{decision="deny"} 2
 `
 	if strings.Join(got, "") != want {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, ""), want)
+	}
+	if atDoor, kept := s.conns.Accepted(); atDoor+kept != 6 {
+		t.Errorf("%d connections at the door, %d kept", atDoor, kept)
 	}
 	var reasons []string
 	for _, m := range []map[string]uint64{s.stats().Bad, s.stats().Rejected, s.stats().Dismissed} {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -130,6 +131,11 @@ func TestDoorDoesNotWaitForAStore(t *testing.T) {
 	if got != "200 200 429 " || s.atDoor() > 1 { // the denial
 		t.Fatalf("%s, %d at the door", got, s.atDoor())
 	}
+	lists, err := policy.NewLists(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.SetLists(lists) // others know it from then on, too
 	store.stick()
 	deniedWhile(t, s, func() { eventually(t, func() bool { return store.waiting() == others }) }, func() { store.release(t) })
 }
@@ -221,5 +227,28 @@ func TestHeldBackAtTheEnd(t *testing.T) {
 				t.Errorf("%q, %v", resp, err)
 			}
 		})
+	}
+}
+
+// The connection whose request has its client given to the kernel is reset, at the door as
+// elsewhere: an orderly end would wait for packets that the kernel drops.
+func TestDoorResetsWhomItBans(t *testing.T) {
+	t.Parallel()
+	m := new(memory)
+	s := start(t, floodRules(), withKernel(t, m))
+	for i := 0; !s.KernelHolds(netip.MustParseAddr(attacker)); i++ {
+		if i == 2*untilBan {
+			t.Fatal("never held")
+		}
+		c := dialFrom(t, attacker, s.addr)
+		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+		got, err := io.ReadAll(c)
+		if held := s.KernelHolds(netip.MustParseAddr(attacker)); held != (err != nil) || held && len(got) > 0 {
+			t.Errorf("%q, %v; held: %v", got, err, held)
+		}
+		c.Close()
+	}
+	if n := s.kernelStats().Resets; n == 0 {
+		t.Errorf("the connection of a client that was given to the kernel was not reset")
 	}
 }

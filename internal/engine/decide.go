@@ -137,6 +137,7 @@ func (r *Rule) denies(d sketch.Digest, n uint64, now time.Duration) bool {
 		return true
 	}
 	b := &r.buckets
+	now = b.Clock.Late(now)
 	ticks, tat := b.Ticks(now), b.Lookup(d, now)
 	return !b.Fits(d, tat, ticks, b.Shape.Cost(n)) && b.DenialStands(tat, ticks)
 }

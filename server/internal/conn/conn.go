@@ -28,6 +28,7 @@ type Conn struct {
 	from    *Listener
 	opening *opening // what it goes through before its first request; nil: nothing
 	parent  *Session // whose stream it is; nil: a connection of its own
+	atDoor  bool     // it has no goroutine and no place: who accepts connections answers it
 }
 
 // Close implements net.Conn and does nothing: fasthttp calls it when it is done,

@@ -24,7 +24,7 @@ type Conns struct {
 	// What requests read.
 	tick    atomic.Uint32 // counts sweeps
 	crowded atomic.Bool   // nearly full: denied clients are disconnected
-	some    atomic.Bool   // any are open
+	drains  atomic.Bool   // each answer is its connection's last
 	hangups hangups       // of clients whose requests wait
 
 	limits  Limits                // Max, PerClient and Streams are guarded by mu; the others stay
@@ -35,14 +35,13 @@ type Conns struct {
 
 	noTunnels atomic.Bool // upgraded connections have to end
 
-	mu       sync.Mutex
-	all      group
-	longs    group // with the larger reader
-	gone     group // dismissed to make room, not closed yet
-	peers    map[netip.Addr]*group
-	quiet    []*Conn // of lookForFINs
-	draining bool
-	streams  streamCount
+	mu      sync.Mutex
+	all     group
+	longs   group // with the larger reader
+	gone    group // dismissed to make room, not closed yet
+	peers   map[netip.Addr]*group
+	quiet   []*Conn // of lookForFINs
+	streams streamCount
 
 	rejected, dismissed [reasonCount]atomic.Uint64
 	proxyErrors         [proxyReasons]atomic.Uint64
@@ -133,7 +132,7 @@ func (c *Conns) admit(cn *Conn) bool {
 	c.kept.Add(1)
 	c.all.add(cn)
 	c.countLocked(cn, client)
-	if c.draining {
+	if c.drains.Load() {
 		cn.orders.leave.Store(true)
 		cn.entry.noted = neverNoted
 	}
@@ -233,7 +232,6 @@ func (c *Conns) removeLocked(cn *Conn) {
 
 func (c *Conns) gaugeLocked() {
 	n := len(c.all.members)
-	c.some.Store(n > 0)
 	switch crowded := c.crowded.Load(); {
 	case !crowded && n >= crowdedAt(c.limits.Max):
 		c.crowded.Store(true)
@@ -242,8 +240,18 @@ func (c *Conns) gaugeLocked() {
 	}
 }
 
-// busy reports whether so many dismissed connections are still open that
+// waitForDismissed waits for a moment while so many dismissed connections are still open that
 // accepting has to wait for them.
+func (c *Conns) waitForDismissed() {
+	for range 100 {
+		if !c.busy() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// busy reports whether there are so many.
 func (c *Conns) busy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

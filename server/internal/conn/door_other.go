@@ -11,11 +11,12 @@ func pollable(ln net.Listener) (net.Listener, error) { return ln, nil }
 // settled. Nothing is answered at the door here.
 func (l *Listener) accept() error {
 	return l.ln.each(func() error {
+		l.conns.waitForDismissed()
 		nc, err := l.ln.Accept()
 		if err != nil {
 			return err
 		}
-		if c := l.take(nc); c != nil {
+		if c := l.take(nc, l.options.Load()); c != nil {
 			go l.serve(c)
 		}
 		return nil

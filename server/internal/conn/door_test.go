@@ -5,12 +5,11 @@ package conn
 import (
 	"bytes"
 	"errors"
-	"flag"
+	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/netip"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,9 +25,17 @@ import (
 // given them: the door, a resident, or fasthttp.
 func newDoor(t *testing.T, limits Limits, change ...func(*Options)) *ways {
 	t.Helper()
+	w, accept := stoppedDoor(t, limits, change...)
+	accept()
+	return w
+}
+
+// stoppedDoor is newDoor that accepts when it is told to.
+func stoppedDoor(t *testing.T, limits Limits, change ...func(*Options)) (w *ways, accept func()) {
+	t.Helper()
 	limits.Head, limits.Write, limits.Idle = time.Hour, time.Hour, time.Hour
 	limits.HeadBytes, limits.PerClient = 32<<10, max(1, limits.PerClient)
-	w := &ways{Conns: New(limits, discard)}
+	w = &ways{Conns: New(limits, discard)}
 	answer := func(by string) func(dst []byte, c *Conn, h *Head) ([]byte, bool, bool) {
 		return func(dst []byte, c *Conn, h *Head) ([]byte, bool, bool) {
 			if bytes.Contains(h.Target, []byte("odd")) || by == "door" && bytes.Contains(h.Target, []byte("later")) {
@@ -37,6 +44,8 @@ func newDoor(t *testing.T, limits Limits, change ...func(*Options)) *ways {
 			c.BeginRequest()
 			last, body := c.LastRequest(), by
 			switch string(h.Target) {
+			case denyPath:
+				last = c.Denied() || last
 			case "/reset":
 				c.Reset()
 			case "/unread":
@@ -45,7 +54,7 @@ func newDoor(t *testing.T, limits Limits, change ...func(*Options)) *ways {
 				body = strings.Repeat("x", largeBody)
 			}
 			w.note(by + string(h.Target))
-			return append(dst, "HTTP/1.1 200 OK\r\n\r\n"+body...), last, true
+			return append(dst, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)...), last, true
 		}
 	}
 	var o Options
@@ -74,20 +83,21 @@ func newDoor(t *testing.T, limits Limits, change ...func(*Options)) *ways {
 		t.Fatal(err)
 	}
 	w.addr, w.listener = l.Addr().String(), l
-	ended := make(chan error, 1)
-	go func() { ended <- l.Accept() }()
 	t.Cleanup(func() {
 		l.Settle()
 		l.Close(time.Now().Add(SettleTime))
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
 		w.CloseAll()
 		if !w.EmptyWithin(10 * time.Second) {
 			t.Error("connections do not end")
 		}
 	})
-	return w
+	return w, func() {
+		go func() {
+			if err := l.Accept(); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
 }
 
 // largeBody is more than the socket of a new connection takes at once.
@@ -130,6 +140,9 @@ func TestWhoAnswersAtTheDoor(t *testing.T) {
 		{"half a head", "GET /1 HTTP/1.1\r\nHo", ""},
 		{"kept", get + closing("/2"), "resident/1 resident/2"},
 		{"two", closing("/1") + get, "resident/1"},
+		{"stays", get, "door/1"},
+		{"denied, and stays", "GET /deny HTTP/1.1\r\nHost: a\r\n\r\n", "door/deny"},
+		{"old", "GET /1 HTTP/1.0\r\n\r\n", "door/1"},
 		{"may wait", closing("/later"), "resident/later"},
 		{"odd", closing("/odd"), "fasthttp/odd"},
 		{"a body", "POST /1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx", "fasthttp/1"},
@@ -140,7 +153,8 @@ func TestWhoAnswersAtTheDoor(t *testing.T) {
 		w.mu.Lock()
 		w.order = nil
 		w.mu.Unlock()
-		before, _ := w.Accepted()
+		atDoor, kept := w.Accepted()
+		before := atDoor + kept
 		nc, err := net.Dial("tcp", w.addr)
 		if err != nil {
 			t.Fatal(err)
@@ -152,9 +166,11 @@ func TestWhoAnswersAtTheDoor(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		nc.Close()
-		atDoor, _ := w.Accepted()
-		if got := w.all(); got != c.want || (atDoor > before) != strings.HasPrefix(got, "door") {
-			t.Errorf("%s: %q, %d at the door; want %q", c.name, got, atDoor-before, c.want)
+		if got := w.all(); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+		if strings.Contains(c.stream, "GET") && c.want != "" {
+			eventually(t, func() bool { atDoor, kept := w.Accepted(); return atDoor+kept > before })
 		}
 	}
 }
@@ -176,7 +192,7 @@ func TestDoorKeepsPieces(t *testing.T) {
 func TestLateEndsAtTheDoor(t *testing.T) {
 	t.Parallel()
 	w := newDoor(t, Limits{Max: 100, PerClient: 100}, deferred)
-	if got, err := talk(t, w.addr, closing("/large")); err != nil || len(got) != largeBody+len("HTTP/1.1 200 OK\r\n\r\n") {
+	if got, err := talk(t, w.addr, closing("/large")); err != nil || strings.Count(got, "x") != largeBody {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
 	if got, err := talk(t, w.addr, closing("/unread"), strings.Repeat("x", 100<<10)); err != nil || !strings.HasSuffix(got, "door") {
@@ -255,6 +271,54 @@ func TestDoorsTakeAll(t *testing.T) {
 	}
 }
 
+// Whoever was denied and stays is served on; nobody is denied twice for one request.
+func TestDeniedAtTheDoor(t *testing.T) {
+	t.Parallel()
+	w := newDoor(t, Limits{Max: 500, PerClient: 500}, deferred)
+	for range 2 * maxResting {
+		c := dialFrom(t, "127.0.0.1", w.addr)
+		defer c.Close()
+		for range 3 {
+			if got := askFor(c, denyPath); got != 200 {
+				t.Fatal(got)
+			}
+		}
+	}
+	all := w.all()
+	if got := strings.Count(all, "door"); got != 2*maxResting || strings.Count(all, "resident") != 2*got || w.Open() != got {
+		t.Errorf("%d at the door, %d by residents, %d open", got, strings.Count(all, "resident"), w.Open())
+	}
+}
+
+// Clients that leave with their denial take no place, and those that stay do, also when the
+// listener ends right behind them.
+func TestWhoRestsAtTheDoor(t *testing.T) {
+	t.Parallel()
+	for _, leave := range []bool{true, false} {
+		w, accept := stoppedDoor(t, Limits{Max: 500, PerClient: 500})
+		const n = 3*maxResting + 1
+		for range n {
+			c := dialFrom(t, "127.0.0.1", w.addr)
+			defer c.Close()
+			_, _ = io.WriteString(c, "GET /deny HTTP/1.1\r\nHost: a\r\n\r\n")
+			if leave {
+				_ = c.(*net.TCPConn).CloseWrite()
+			}
+		}
+		w.listener.Settle()
+		accept()
+		<-w.listener.accepted
+		want := [...]uint64{n, 0, 0}
+		if !leave {
+			want = [...]uint64{0, n, n}
+		}
+		atDoor, kept := w.Accepted()
+		if got := [...]uint64{atDoor, kept, uint64(w.Open())}; got != want {
+			t.Errorf("leave %v: at the door, kept, open: %v, want %v", leave, got, want)
+		}
+	}
+}
+
 // What is in the queue of the listener when it settles is answered.
 func TestQueueIsAnsweredAtTheDoor(t *testing.T) {
 	t.Parallel()
@@ -274,78 +338,5 @@ func TestQueueIsAnsweredAtTheDoor(t *testing.T) {
 		if got, err := io.ReadAll(c); err != nil || len(got) == 0 {
 			t.Fatalf("%d: %q, %v", i, got, err)
 		}
-	}
-}
-
-var ends = flag.Int("ends", testkit.Size(400, 2000), "connections that TestDoorLosesNoDescriptor makes")
-
-// Whatever end a connection takes, its descriptor is closed and nothing of it stays open.
-func TestDoorLosesNoDescriptor(t *testing.T) { // not parallel: it counts those of the process
-	w := newDoor(t, Limits{Max: 5000, PerClient: 5000}, deferred)
-	count := func() int {
-		all, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(all)
-	}
-	before := count()
-	n := *ends
-	var wait sync.WaitGroup
-	for worker := range 8 {
-		wait.Go(func() {
-			for i := worker; i < n && !t.Failed(); i += 8 {
-				endSomehow(t, w.addr, i/8)
-			}
-		})
-	}
-	wait.Wait()
-	w.LastAnswers()
-	w.DismissQuiet(true)
-	eventually(t, func() bool { return w.Open() == 0 })
-	eventually(t, func() bool { return count() <= before })
-	if atDoor, kept := w.Accepted(); atDoor == 0 || kept == 0 || atDoor+kept > uint64(n) {
-		t.Errorf("%d at the door, %d kept of %d", atDoor, kept, n)
-	}
-}
-
-// endSomehow makes a connection that ends in one of some ways.
-func endSomehow(t *testing.T, addr string, way int) {
-	nc, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	c := nc.(*net.TCPConn)
-	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(time.Minute))
-	ask := func(s string) { _, _ = io.WriteString(c, s) }
-	switch way % 10 {
-	case 0: // a request and a look at the answer
-		ask(closing("/1"))
-		_, _ = io.ReadAll(c)
-	case 1: // no look
-		ask(closing("/1"))
-	case 2: // a reset behind the request
-		ask(closing("/1"))
-		_ = c.SetLinger(0)
-	case 3: // a half-close
-		ask(closing("/1"))
-		_ = c.CloseWrite()
-		_, _ = io.ReadAll(c)
-	case 4: // silence
-	case 5: // a reset at once
-		_ = c.SetLinger(0)
-	case 6: // half a head
-		ask("GET / HTTP/1.1\r\nHo")
-	case 7: // kept, and closed
-		ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-		_, _ = c.Read(make([]byte, 100))
-	case 8: // not for the door
-		ask(closing("/later"))
-		_, _ = io.ReadAll(c)
-	case 9: // reset there
-		ask(closing("/reset"))
-		_, _ = io.ReadAll(c)
 	}
 }

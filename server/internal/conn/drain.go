@@ -12,7 +12,7 @@ const neverNoted since = 1<<64 - 1
 func (c *Conns) LastAnswers() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.draining = true
+	c.drains.Store(true)
 	c.lastAnswersLocked(nil)
 }
 

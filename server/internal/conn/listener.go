@@ -194,7 +194,7 @@ func (l *Listener) Unbind() {
 // ServeConn serves one connection to its end, in the caller's goroutine. It
 // reports false if the connection was refused.
 func (l *Listener) ServeConn(nc net.Conn) bool {
-	c := l.take(nc)
+	c := l.take(nc, l.options.Load())
 	if c != nil {
 		l.serve(c)
 	}
@@ -202,12 +202,12 @@ func (l *Listener) ServeConn(nc net.Conn) bool {
 }
 
 // take makes room for a connection, or refuses it and returns nil.
-func (l *Listener) take(nc net.Conn) *Conn {
-	c, held := l.place(nc)
+func (l *Listener) take(nc net.Conn, o *Options) *Conn {
+	c, held := l.place(nc, o)
 	if c != nil || held {
 		return c
 	}
-	if l.options.Load().TLS == nil {
+	if o.TLS == nil {
 		_ = nc.SetWriteDeadline(time.Now().Add(time.Second)) // a new socket takes it at once
 		_, _ = nc.Write(fullAnswer.at(time.Now()))
 	}
@@ -219,16 +219,10 @@ var fullAnswer = newShortAnswer(fasthttp.StatusServiceUnavailable, "All connecti
 
 // place makes room for a connection. It returns nil if there is none, or if the kernel drops
 // what its peer sends: then it was reset.
-func (l *Listener) place(nc net.Conn) (c *Conn, held bool) {
-	for range 100 {
-		if !l.conns.busy() {
-			break
-		}
-		time.Sleep(time.Millisecond) // lets dismissed connections close
-	}
+func (l *Listener) place(nc net.Conn, o *Options) (c *Conn, held bool) {
 	c = l.conns.wrap(nc)
 	c.from = l
-	l.prepare(c)
+	c.prepare(o)
 	if l.conns.held(c) { // nobody has to make room for it
 		l.conns.resets.Add(1)
 		abort(nc)

@@ -22,17 +22,17 @@ type opening struct {
 }
 
 // prepare says what a new connection has to go through, before anybody else sees it.
-func (l *Listener) prepare(c *Conn) {
-	c.options = l.options.Load()
-	o := opening{raw: c.Conn, header: c.options.trusts(c.addr)}
-	if c.options.TLS != nil {
+func (c *Conn) prepare(options *Options) {
+	c.options = options
+	o := opening{raw: c.Conn, header: options.trusts(c.addr)}
+	if options.TLS != nil {
 		o.tls = &tlsSocket{Conn: c.Conn, c: c}
-		c.Conn = tls.Server(o.tls, c.options.TLS)
+		c.Conn = tls.Server(o.tls, options.TLS)
 	}
 	if o.header || o.tls != nil {
 		c.opening = &o
 	}
-	c.in.stranger = c.options.Proxied != nil && !o.header
+	c.in.stranger = options.Proxied != nil && !o.header
 }
 
 // socket is the socket of a connection, under TLS if there is any.

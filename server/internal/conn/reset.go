@@ -74,6 +74,9 @@ func (c *Conn) Reset() {
 	}
 	c.conns.resets.Add(1)
 	c.orders.evicted.Store(true)
+	if c.atDoor {
+		return // its caller closes it
+	}
 	c.awaits.giveUp() // before the socket fails, or a tunnel would take that for a client that has half-closed
 	if disconnect(c.socket()) != nil {
 		go abort(c.socket()) // Close waits for what the connection's goroutine is doing

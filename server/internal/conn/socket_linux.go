@@ -25,9 +25,13 @@ type socket struct {
 }
 
 // keep returns the socket for whoever may wait for it. The one at the door must not be used
-// any more.
-func (s *socket) keep() *socket {
-	return &socket{s.fd, s.peer, os.NewFile(s.fd, "socket")}
+// any more. An error means that Go's poller does not take it, and that it is closed.
+func (s *socket) keep() (*socket, error) {
+	f := os.NewFile(s.fd, "socket")
+	if err := f.SetDeadline(time.Time{}); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &socket{s.fd, s.peer, f}, nil
 }
 
 // client is the address of the peer.

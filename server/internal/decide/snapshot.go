@@ -182,7 +182,7 @@ func (s *Snapshot) WithBans(b *policy.Bans) *Snapshot {
 // with returns a snapshot with another engine of the same rules, and no live tiers.
 func (s *Snapshot) with(e *policy.Engine) *Snapshot {
 	snap := &Snapshot{
-		engine: *e, identity: s.identity, batches: s.batches, waits: s.waits, always: s.always, owes: s.owes, denials: s.denials, banned: s.banned, tiers: s.tiers, named: s.named,
+		engine: *e, identity: s.identity, batches: s.batches, waits: s.waits, asks: s.asks, always: s.always, owes: s.owes, denials: s.denials, banned: s.banned, tiers: s.tiers, named: s.named,
 		identities: s.identities, listeners: s.listeners, allowed: s.allowed, listed: s.listed, settings: s.settings,
 	}
 	snap.settings.Engine = e

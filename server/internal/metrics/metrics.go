@@ -160,7 +160,7 @@ var ofServer = []prom.Metric[Stats]{
 		}
 		return 0
 	}),
-	prom.Counters("connections_accepted_total", "Connections accepted: door, answered at once and closed; kept, all others that were not refused.", []string{"way"},
+	prom.Counters("connections_accepted_total", "Connections accepted: door, those that ended there; kept, all others that were not refused.", []string{"way"},
 		func(s *Stats, add func(uint64, ...string)) {
 			add(s.AtDoor, "door")
 			add(s.Kept, "kept")

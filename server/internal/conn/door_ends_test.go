@@ -1,0 +1,197 @@
+//go:build linux && (amd64 || arm64)
+
+package conn
+
+import (
+	"errors"
+	"flag"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fastlimit/fastlimit/internal/testkit"
+)
+
+var ends = flag.Int("ends", testkit.Size(400, 2000), "connections that TestDoorLosesNoDescriptor makes")
+
+// Whatever end a connection takes, its descriptor is closed and nothing of it stays open.
+func TestDoorLosesNoDescriptor(t *testing.T) { // not parallel: it counts those of the process
+	w := newDoor(t, Limits{Max: 5000, PerClient: 5000}, deferred)
+	count := func() int {
+		all, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
+	before := count()
+	n := *ends
+	var wait sync.WaitGroup
+	for worker := range 8 {
+		wait.Go(func() {
+			for i := worker; i < n && !t.Failed(); i += 8 {
+				endSomehow(t, w.addr, i/8)
+			}
+		})
+	}
+	wait.Wait()
+	w.LastAnswers()
+	w.DismissQuiet(true)
+	eventually(t, func() bool { return w.Open() == 0 })
+	eventually(t, func() bool { return count() <= before })
+	if atDoor, kept := w.Accepted(); atDoor == 0 || kept == 0 || atDoor+kept > uint64(n) {
+		t.Errorf("%d at the door, %d kept of %d", atDoor, kept, n)
+	}
+}
+
+// endSomehow makes a connection that ends in one of some ways.
+func endSomehow(t *testing.T, addr string, way int) {
+	nc, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	c := nc.(*net.TCPConn)
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	ask := func(s string) { _, _ = io.WriteString(c, s) }
+	switch way % 12 {
+	case 10: // denied, and closed
+		ask("GET /deny HTTP/1.1\r\nHost: a\r\n\r\n")
+		_, _ = c.Read(make([]byte, 100))
+	case 11: // denied twice
+		ask("GET /deny HTTP/1.1\r\nHost: a\r\n\r\n")
+		_, _ = c.Read(make([]byte, 100))
+		ask("GET /deny HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+		_, _ = io.ReadAll(c)
+	case 0: // a request and a look at the answer
+		ask(closing("/1"))
+		_, _ = io.ReadAll(c)
+	case 1: // no look
+		ask(closing("/1"))
+	case 2: // a reset behind the request
+		ask(closing("/1"))
+		_ = c.SetLinger(0)
+	case 3: // a half-close
+		ask(closing("/1"))
+		_ = c.CloseWrite()
+		_, _ = io.ReadAll(c)
+	case 4: // silence
+	case 5: // a reset at once
+		_ = c.SetLinger(0)
+	case 6: // half a head
+		ask("GET / HTTP/1.1\r\nHo")
+	case 7: // kept, and closed
+		ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		_, _ = c.Read(make([]byte, 100))
+	case 8: // not for the door
+		ask(closing("/later"))
+		_, _ = io.ReadAll(c)
+	case 9: // reset there
+		ask(closing("/reset"))
+		_, _ = io.ReadAll(c)
+	}
+}
+
+// A door that has taken some connections before descriptors run out has not failed: whoever comes
+// next need not wait for longer than the first who had to.
+func TestDoorWithoutDescriptors(t *testing.T) { // not parallel: it lowers the limit of the process
+	w, _ := stoppedDoor(t, Limits{Max: 100, PerClient: 100})
+	raw, err := w.listener.ln.Listener.(syscall.Conn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDoorOf(w.listener, raw)
+	for range 5 {
+		_, _ = io.WriteString(dialFrom(t, "127.0.0.1", w.addr), "GET /later HTTP/1.1\r\n") // is kept
+	}
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	free, err := os.Open(os.DevNull) // the lowest that is free
+	if err != nil {
+		t.Fatal(err)
+	}
+	low := syscall.Rlimit{Cur: uint64(free.Fd()) + 3, Max: was.Max}
+	free.Close()
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
+		t.Fatal(err)
+	}
+	first, second := d.turn(), d.turn()
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	if taken := d.taken; first != nil || !errors.Is(second, syscall.EMFILE) || taken != 3 {
+		t.Errorf("%v, then %v after %d connections", first, second, taken)
+	}
+	d.err = nil
+	_ = raw.Control(func(listening uintptr) { d.take(listening, 5) })
+	if d.err != nil || d.taken != 5 {
+		t.Errorf("%v after %d connections", d.err, d.taken)
+	}
+	w.listener.Settle()
+	go w.listener.Accept()
+	<-w.listener.accepted
+}
+
+// While many dismissed connections are still open, no door sleeps with the poller's lock.
+func TestDoorWaitsForTheDismissedOutside(t *testing.T) {
+	t.Parallel()
+	w, _ := stoppedDoor(t, Limits{Max: 5000, PerClient: 5000})
+	raw, err := w.listener.ln.Listener.(syscall.Conn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDoorOf(w.listener, raw)
+	const n = 20
+	for range n {
+		_, _ = io.WriteString(dialFrom(t, "127.0.0.1", w.addr), "GET /later HTTP/1.1\r\n")
+	}
+	w.mu.Lock()
+	w.gone.members = make([]*Conn, maxGone)
+	w.mu.Unlock()
+	began := time.Now()
+	_ = raw.Control(func(listening uintptr) { d.take(listening, n) })
+	if waited := time.Since(began); d.taken != n || waited > n*100*time.Millisecond {
+		t.Errorf("%d connections in %v", d.taken, waited)
+	}
+	w.mu.Lock()
+	w.gone.members = nil
+	w.mu.Unlock()
+	w.listener.Settle()
+	go w.listener.Accept()
+	<-w.listener.accepted
+}
+
+// A Unix connection that is reset at the door is let go of before the next one takes its place.
+func TestUnixResetAtTheDoor(t *testing.T) {
+	t.Parallel()
+	w, _ := stoppedDoor(t, Limits{Max: 100, PerClient: 100})
+	w.listener.Unbind()
+	path := filepath.Join(testkit.ShortDir(t), "s")
+	if err := w.listener.Bind("unix:" + path); err != nil {
+		t.Fatal(err)
+	}
+	go w.listener.Accept()
+	for range 100 {
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
+		_, _ = io.WriteString(c, closing("/reset"))
+		if got, err := io.ReadAll(c); err != nil && !errors.Is(err, syscall.ECONNRESET) || strings.Contains(string(got), "door") {
+			t.Errorf("%q, %v", got, err)
+		}
+		c.Close()
+	}
+	w.listener.Settle()
+	<-w.listener.accepted
+}
