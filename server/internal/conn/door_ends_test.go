@@ -170,6 +170,39 @@ func TestDoorWaitsForTheDismissedOutside(t *testing.T) {
 	<-w.listener.accepted
 }
 
+// A door at which connections rest does not wait with them, neither for the one that has the poller
+// nor when the listener ends.
+func TestDoorLooksAfterThoseWhoRest(t *testing.T) {
+	t.Parallel()
+	w, _ := stoppedDoor(t, Limits{Max: 100, PerClient: 100})
+	raw, err := w.listener.ln.Listener.(syscall.Conn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	entered, once := make(chan struct{}), sync.Once{}
+	go raw.Read(func(uintptr) bool {
+		once.Do(func() { close(entered) })
+		return false
+	})
+	<-entered
+	d := newDoorOf(w.listener, raw)
+	for i, look := range []func() error{d.turn, func() error { w.listener.ln.settling.Store(true); return d.run(true) }} {
+		_, _ = io.WriteString(dialFrom(t, "127.0.0.1", w.addr), "GET /deny HTTP/1.1\r\nHost: a\r\n\r\n")
+		_ = raw.Control(func(listening uintptr) { d.take(listening, 1) })
+		if len(d.resting) != 1 {
+			t.Fatalf("%d rest", len(d.resting))
+		}
+		done := make(chan error, 1)
+		go func() { done <- look() }()
+		eventually(t, func() bool { return len(done) == 1 })
+		if _, kept := w.Accepted(); kept != uint64(i)+1 || <-done != nil {
+			t.Errorf("%d: %d kept", i, kept)
+		}
+	}
+	go w.listener.Accept()
+	<-w.listener.accepted
+}
+
 // A Unix connection that is reset at the door is let go of before the next one takes its place.
 func TestUnixResetAtTheDoor(t *testing.T) {
 	t.Parallel()

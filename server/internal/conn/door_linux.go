@@ -62,10 +62,7 @@ func (l *Listener) accept() error {
 	var failed atomic.Pointer[error]
 	for i := range runtime.GOMAXPROCS(0) {
 		all.Go(func() {
-			d := newDoorOf(l, raw)
-			err := l.ln.each(d.turn, i > 0)
-			d.lookAtAll()
-			if err != nil {
+			if err := newDoorOf(l, raw).run(i > 0); err != nil {
 				failed.CompareAndSwap(nil, &err)
 				_ = l.ln.Close() // the others end too
 			}
@@ -80,6 +77,13 @@ func (l *Listener) accept() error {
 
 func newDoorOf(l *Listener, raw syscall.RawConn) *door {
 	return &door{l: l, raw: raw, buf: make([]byte, l.residents.head), resting: make([]resting, 0, maxResting)}
+}
+
+// run takes connections until the listener ends. Helpers leave the last ones to who is none.
+func (d *door) run(helper bool) error {
+	err := d.l.ln.each(d.turn, helper)
+	d.lookAtAll()
+	return err
 }
 
 // turn takes connections until there are none, or others have to get a turn.
