@@ -55,7 +55,7 @@ func RunProxy(ctx context.Context, o ProxyOptions) (results []report.Result, err
 
 // proxied is a phase in front of an app.
 func (o Options) proxied(p ProxyOptions, status int) phase {
-	s := shape{p.Conns, p.Headers, false}
+	s := shape{conns: p.Conns, head: p.Headers}
 	c := s.load(p.Conns)
 	ph := phase{name: "proxied, all allowed", rule: generousRule, status: status, app: new(time.Duration(0))}
 	if status != http.StatusOK {

@@ -12,6 +12,7 @@ type shape struct {
 	conns     int
 	head      string // a key of heads
 	reconnect bool   // one connection for each request
+	leave     bool   // which the client closes
 }
 
 // heads are the headers beside Host.
@@ -41,7 +42,7 @@ var heads = map[string][]string{
 // request is the head of a request.
 func (s shape) request() []byte {
 	lines := append([]string{"GET / HTTP/1.1", "Host: shop.example"}, heads[s.head]...)
-	if s.reconnect {
+	if s.reconnect && !s.leave {
 		lines = append(lines, "Connection: close")
 	}
 	return []byte(strings.Join(lines, "\r\n") + "\r\n\r\n")
@@ -52,7 +53,10 @@ func (s shape) name(answer string, usual int) string {
 	if s.conns != usual {
 		answer += fmt.Sprintf(", %d connections", s.conns)
 	}
-	if s.reconnect {
+	switch {
+	case s.leave:
+		answer += ", one for each request, which the client closes"
+	case s.reconnect:
 		answer += ", one for each request"
 	}
 	if s.head != "host" {
@@ -63,7 +67,7 @@ func (s shape) name(answer string, usual int) string {
 
 // load is a closed loop, from so many addresses.
 func (s shape) load(sources int) load.SpinConfig {
-	return load.SpinConfig{Request: s.request(), Conns: s.conns, Sources: sources, Reconnect: s.reconnect, Warmup: warmup}
+	return load.SpinConfig{Request: s.request(), Conns: s.conns, Sources: sources, Reconnect: s.reconnect, Leave: s.leave, Warmup: warmup}
 }
 
 // shapes are all combinations that are asked for.
@@ -74,10 +78,10 @@ func (o Options) shapes() (all []shape) {
 	}
 	for _, head := range o.Headers {
 		for _, n := range conns {
-			all = append(all, shape{n, head, false})
+			all = append(all, shape{conns: n, head: head})
 		}
 		if o.Reconnect {
-			all = append(all, shape{o.Clients, head, true})
+			all = append(all, shape{o.Clients, head, true, false}, shape{o.Clients, head, true, true})
 		}
 	}
 	return all

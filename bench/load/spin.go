@@ -16,8 +16,8 @@ type SpinConfig struct {
 	Conns   int    // each has one request in flight at most
 	Sources int    // loopback addresses to connect from, in turn; 0 leaves it to the kernel
 	// Reconnect takes a new connection for each request, which must ask the server
-	// to close it.
-	Reconnect bool
+	// to close it, unless Leave has the client do that when it has its answer.
+	Reconnect, Leave bool
 	// Rate is the requests per second of an open loop, in which latency counts from
 	// the moment when a request was due. 0 is a closed loop: the next request goes
 	// out when the answer has come.

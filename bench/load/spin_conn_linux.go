@@ -187,6 +187,11 @@ func (s *spinner) answered(i int32, a answer) {
 	if s.Rate > 0 { // else it is the same
 		Record(s.service, time.Duration(now-c.sent))
 	}
+	if s.Leave {
+		s.drop(c)
+		s.next(i)
+		return
+	}
 	if a.close || s.Reconnect {
 		// Whoever closes first keeps the port busy for a minute: let the server.
 		c.state = spinClosing

@@ -18,8 +18,8 @@ import (
 // recvfrom, sendto, close. That is what a flood of new connections is made of. Such a connection
 // waits for nothing, so it needs no place among [Conns], no deadline, no goroutine and no poller:
 // under half of the CPU that it takes otherwise ([decision 39]). All others are kept, with what
-// was read of them, and served as if nobody had looked; those that were denied a moment later,
-// as most clients of a flood close theirs (greet_linux.go).
+// was read of them, and served as if nobody had looked; those that were answered a moment
+// later, as most clients of a flood close theirs (greet_linux.go).
 //
 // There is one for each core. One of them waits for connections in Go's poller, with the lock
 // of that; when it has had a few without a pause the next one takes its place, and it goes on

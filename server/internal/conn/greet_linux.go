@@ -73,10 +73,8 @@ func (d *door) answer(request []byte) (done bool) {
 		d.finish(bytes.Clone(rest), last)
 	case last:
 		d.close(d.sock)
-	case c.out.denied:
-		d.rest(resting{d.sock, c.options, c.in.gate})
 	default:
-		d.keepAnswered(resting{d.sock, c.options, c.in.gate}, idle, nil)
+		d.rest(resting{d.sock, c.options, c.in.gate, c.out.after()})
 	}
 	return true
 }
@@ -103,7 +101,7 @@ func (d *door) keep(read []byte) {
 // finish has the rest of an answer sent by a goroutine: the client does not take all at once, or
 // is sending still. Then the connection ends if the answer is its last.
 func (d *door) finish(rest []byte, last bool) {
-	c := d.place(resting{d.sock, d.conn.options, d.conn.in.gate})
+	c := d.place(resting{d.sock, d.conn.options, d.conn.in.gate, writing})
 	if c == nil {
 		return
 	}
@@ -119,12 +117,13 @@ func (d *door) finish(rest []byte, last bool) {
 	}()
 }
 
-// resting is a connection that was denied. Most clients of a flood leave with that, so it stays at
-// the door for a moment, without a place, a goroutine and the poller.
+// resting is a connection that was answered. Most clients of a flood leave with that, so it stays
+// at the door for a moment, without a place, a goroutine and the poller.
 type resting struct {
 	socket
 	options *Options
 	gate    gate // has seen one request
+	after   phase
 }
 
 const (
@@ -137,7 +136,7 @@ const (
 // rest has a connection rest. If there are too many the oldest one goes or is kept.
 func (d *door) rest(r resting) {
 	if len(d.resting) == maxResting {
-		d.look(d.resting[0])
+		d.look(&d.resting[0])
 		d.resting = d.resting[:copy(d.resting, d.resting[1:])]
 	}
 	d.resting = append(d.resting, r)
@@ -146,26 +145,21 @@ func (d *door) rest(r resting) {
 // lookAtAll closes those who have gone, and keeps the others.
 func (d *door) lookAtAll() {
 	for i := range d.resting {
-		d.look(d.resting[i])
+		d.look(&d.resting[i])
 	}
 	clear(d.resting)
 	d.resting = d.resting[:0]
 }
 
-func (d *door) look(r resting) {
+// look closes a connection whose client has gone, or has it served from what it has sent since.
+func (d *door) look(r *resting) {
 	read, got := d.read(&r.socket)
 	if got == gone {
 		d.close(r.socket)
 		return
 	}
-	d.keepAnswered(r, idleDenied, d.buf[:read])
-}
-
-// keepAnswered has a connection served that was answered once, from what was read since then on.
-func (d *door) keepAnswered(r resting, p phase, read []byte) {
-	if c := d.place(r); c != nil {
-		c.in.replay = cloneOf(read)
-		c.enter(p)
+	if c := d.place(*r); c != nil {
+		c.in.replay = cloneOf(d.buf[:read])
 		go d.l.serve(c)
 	}
 }
@@ -186,6 +180,7 @@ func (d *door) place(r resting) *Conn {
 		return nil
 	}
 	c.in.served, c.in.gate, c.in.stranger = 1, r.gate, false
+	c.enter(r.after)
 	return c
 }
 
