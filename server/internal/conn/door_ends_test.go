@@ -185,22 +185,24 @@ func TestDoorLooksAfterThoseWhoRest(t *testing.T) {
 		return false
 	})
 	<-entered
-	d := newDoorOf(w.listener, raw)
-	for i, look := range []func() error{d.turn, func() error { w.listener.ln.settling.Store(true); return d.run(true) }} {
+	var waiting sync.WaitGroup
+	for i, look := range []func(*door) error{(*door).turn, func(d *door) error {
+		w.listener.ln.settling.Store(true)
+		return d.run(true)
+	}} {
 		_, _ = io.WriteString(dialFrom(t, "127.0.0.1", w.addr), "GET /deny HTTP/1.1\r\nHost: a\r\n\r\n")
+		d := newDoorOf(w.listener, raw)
 		_ = raw.Control(func(listening uintptr) { d.take(listening, 1) })
 		if len(d.resting) != 1 {
 			t.Fatalf("%d rest", len(d.resting))
 		}
-		done := make(chan error, 1)
-		go func() { done <- look() }()
-		eventually(t, func() bool { return len(done) == 1 })
-		if _, kept := w.Accepted(); kept != uint64(i)+1 || <-done != nil {
-			t.Errorf("%d: %d kept", i, kept)
-		}
+		waiting.Go(func() { _ = look(d) })
+		eventually(t, func() bool { _, kept := w.Accepted(); return kept == uint64(i)+1 })
 	}
+	w.listener.Settle()
 	go w.listener.Accept()
 	<-w.listener.accepted
+	waiting.Wait()
 }
 
 // A Unix connection that is reset at the door is let go of before the next one takes its place.

@@ -90,39 +90,25 @@ func (d *door) run(helper bool) error {
 func (d *door) turn() error {
 	d.l.conns.waitForDismissed()
 	before := d.taken
-	d.err = nil
 	var err error
-	switch {
-	case d.busy || len(d.resting) > 0: // somebody else may wait at the poller
-		d.letOthersRun()
+	d.err = nil
+	if d.busy {
+		time.Sleep(doorRest)
 		err = d.raw.Control(func(listening uintptr) { d.busy = d.take(listening, doorTurn) })
-	default:
+	} else {
+		if len(d.resting) > 0 { // before it waits for others, perhaps for long
+			time.Sleep(restTime)
+			d.lookAtAll()
+		}
 		err = d.raw.Read(func(listening uintptr) (done bool) {
 			d.busy = d.take(listening, aloneTurn)
 			return d.busy || d.err != nil || len(d.resting) > 0 || d.l.conns.busy()
 		})
 	}
-	if d.taken == before { // nobody comes, or nobody can
-		d.lookAtAll()
-		return firstError(err, d.err)
+	if err == nil && d.taken == before { // else it has not failed
+		err = d.err
 	}
 	return err
-}
-
-func firstError(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
-}
-
-// letOthersRun gives others a turn, and those that rest time to go.
-func (d *door) letOthersRun() {
-	if d.busy {
-		time.Sleep(doorRest)
-	} else {
-		time.Sleep(restTime)
-	}
 }
 
 // take takes up to most connections, and reports whether there may be more.

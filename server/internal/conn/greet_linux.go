@@ -69,7 +69,7 @@ func (d *door) answer(request []byte) (done bool) {
 		sent, _ = nowait.Send(d.sock.fd, d.out)
 	}
 	switch rest := d.out[sent:]; {
-	case len(rest) > 0 || c.out.unread:
+	case len(rest) > 0 || c.out.unread || last && c.orders.leave.Load(): // who does not know that it is the last
 		d.finish(bytes.Clone(rest), last)
 	case last:
 		d.close(d.sock)
@@ -128,7 +128,7 @@ type resting struct {
 
 const (
 	maxResting = 64
-	// restTime is how long a door waits for another connection before it looks which of those
+	// restTime is how long a door that has nothing else to do waits before it looks which of those
 	// that rest have gone. A client that stays and asks again waits no longer than that.
 	restTime = 50 * time.Microsecond
 )
