@@ -168,8 +168,10 @@ func (e *Engine) Asks() bool { return e.asks }
 func (e *Engine) DenyAt(r *Request, s *Scratch, now time.Time) (v Verdict, denied bool) {
 	defer s.clearApart()
 	if list := e.collect(r, s, now); list != ListNone {
-		v = s.uncharged(list)
-		return v, !v.Decision.Allowed
+		if v = s.uncharged(list); v.Decision.Allowed {
+			v = Verdict{}
+		}
+		return v, list != ListAllow
 	}
 	if !s.plain() || len(s.charges) == 0 {
 		return Verdict{}, false

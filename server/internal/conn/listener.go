@@ -22,7 +22,7 @@ type Handlers struct {
 	Answer func(dst []byte, c *Conn, h *Head) (out []byte, last, ok bool)
 	// AnswerNow is Answer for a connection that is not among the others yet, by whoever accepts
 	// them, who must not be kept waiting. It also reports false, with nothing happened, if the
-	// answer may take that. It must not keep c. nil: it always does.
+	// answer may take waiting. It must not keep c. nil: all connections are served by goroutines.
 	AnswerNow func(dst []byte, c *Conn, h *Head) (out []byte, last, ok bool)
 	// Relay serves the next request that Answer did not take, in place of fasthttp, and all
 	// that have arrived behind it. It reports whether others may follow. nil: fasthttp does.
