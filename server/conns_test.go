@@ -71,6 +71,7 @@ func TestDeniedAreSentAwayWhenCrowded(t *testing.T) {
 			t.Fatal("another")
 		}
 	}
+	eventually(t, func() bool { return s.conns.Open() == 9 }) // no more at the door
 	if ask(flood) != 429 || !hasEnded(flood) {
 		t.Error("nine of ten: the denied connection stays")
 	}
@@ -95,7 +96,7 @@ func TestTrustedProxiesMayHoldMoreConnections(t *testing.T) {
 				t.Fatal("a newcomer is refused")
 			}
 		}
-		eventually(t, func() bool { return s.conns.Open() == want })
+		eventually(t, func() bool { _, kept := s.conns.Accepted(); return kept == 20 && s.conns.Open() == want })
 		if got := s.conns.Dismissed()["client"]; got != uint64(20-want) {
 			t.Errorf("trusted %v: counted %d, want %d", trusted, got, 20-want)
 		}
