@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,7 +38,10 @@ func besiege(t *testing.T, rule, more string) *besieged {
 func siegeIn(t *testing.T, w *netns.World, rule, more string) *besieged {
 	t.Helper()
 	admin := filepath.Join(testkit.ShortDir(t), "admin.sock")
-	file := writeFile(t, "c.yaml", fmt.Sprintf("listen: \":8080\"\nadmin: unix:%s\nrules: [{name: per-ip, key: ip, rate: 1/s, burst: 2, strict: true%s}]\n%s", admin, rule, more))
+	if !strings.Contains(more, "listen:") {
+		more += "listen: \":8080\"\n"
+	}
+	file := writeFile(t, "c.yaml", fmt.Sprintf("admin: unix:%s\nrules: [{name: per-ip, key: ip, rate: 1/s, burst: 2, strict: true%s}]\n%s", admin, rule, more))
 	return &besieged{start(t, w.Unprivileged(binary, "serve", "-c", file)), w, t}
 }
 
