@@ -235,8 +235,9 @@ func crowd(t *testing.T, addr string, stop <-chan struct{}) {
 		t.Cleanup(func() { c.Close() })
 		return c
 	}
+	const request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 	for range 4 {
-		connect("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		connect(request)
 	}
 	for {
 		select {
@@ -244,7 +245,7 @@ func crowd(t *testing.T, addr string, stop <-chan struct{}) {
 			return
 		case <-time.After(20 * time.Millisecond):
 		}
-		if c := connect(""); c != nil {
+		if c := connect(request); c != nil {
 			c.Close()
 		}
 	}
