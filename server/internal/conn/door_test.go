@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/netip"
 	"strings"
@@ -61,7 +60,7 @@ func stoppedDoor(t *testing.T, limits Limits, change ...func(*Options)) (w *ways
 	for _, f := range change {
 		f(&o)
 	}
-	l := NewListener(w.Conns, o, Handlers{
+	return w, w.listen(t, o, Handlers{
 		Answer: answer("resident"), AnswerNow: answer("door"),
 		Request: func(ctx *fasthttp.RequestCtx) {
 			c := Of(ctx)
@@ -72,32 +71,7 @@ func stoppedDoor(t *testing.T, limits Limits, change ...func(*Options)) (w *ways
 				ctx.SetConnectionClose()
 			}
 		},
-		ParseError: func(ctx *fasthttp.RequestCtx, err error) {
-			if Of(ctx).Unparsed(err) != nil {
-				ctx.SetStatusCode(400)
-			}
-		},
-		Log: log.New(io.Discard, "", 0),
 	})
-	if err := l.Bind("127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	w.addr, w.listener = l.Addr().String(), l
-	t.Cleanup(func() {
-		l.Settle()
-		l.Close(time.Now().Add(SettleTime))
-		w.CloseAll()
-		if !w.EmptyWithin(10 * time.Second) {
-			t.Error("connections do not end")
-		}
-	})
-	return w, func() {
-		go func() {
-			if err := l.Accept(); err != nil {
-				t.Error(err)
-			}
-		}()
-	}
 }
 
 // largeBody is more than the socket of a new connection takes at once.

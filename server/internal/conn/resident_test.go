@@ -44,7 +44,7 @@ func (w *ways) all() string {
 // newWays listens, but accepts only when it is told to.
 func newWays(t *testing.T) (w *ways, accept func()) {
 	w = &ways{Conns: New(Limits{Head: time.Hour, Write: time.Hour, Idle: time.Hour, Max: 5000, PerClient: 5000, HeadBytes: 32 << 10}, discard)}
-	l := NewListener(w.Conns, Options{}, Handlers{
+	return w, w.listen(t, Options{}, Handlers{
 		Answer: func(dst []byte, c *Conn, h *Head) ([]byte, bool, bool) {
 			if bytes.Contains(h.Target, []byte("odd")) {
 				return dst, false, false
@@ -67,13 +67,19 @@ func newWays(t *testing.T) (w *ways, accept func()) {
 				ctx.SetConnectionClose()
 			}
 		},
-		ParseError: func(ctx *fasthttp.RequestCtx, err error) {
-			if Of(ctx).Unparsed(err) != nil {
-				ctx.SetStatusCode(400)
-			}
-		},
-		Log: log.New(io.Discard, "", 0),
 	})
+}
+
+// listen begins to listen, and returns what accepts.
+func (w *ways) listen(t *testing.T, o Options, h Handlers) (accept func()) {
+	t.Helper()
+	h.ParseError = func(ctx *fasthttp.RequestCtx, err error) {
+		if Of(ctx).Unparsed(err) != nil {
+			ctx.SetStatusCode(400)
+		}
+	}
+	h.Log = log.New(io.Discard, "", 0)
+	l := NewListener(w.Conns, o, h)
 	if err := l.Bind("127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +91,7 @@ func newWays(t *testing.T) (w *ways, accept func()) {
 			t.Error("connections do not end")
 		}
 	})
-	return w, func() { go l.Accept() }
+	return func() { go l.Accept() }
 }
 
 // Simple requests are answered by a resident. The first one that is not goes to
