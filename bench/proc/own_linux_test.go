@@ -3,6 +3,7 @@ package proc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -34,6 +35,36 @@ func TestWait(t *testing.T) {
 	}
 	if err := asleep.Wait(t.Context()); err == nil {
 		t.Error("a child that was stopped has ended well")
+	}
+}
+
+// A process that is halted does not run until it may go on.
+func TestHalt(t *testing.T) {
+	t.Parallel()
+	asleep, err := start(t, "sleep", Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, stop := range []bool{true, false} {
+		if err := Halt(asleep.PID(), stop); err != nil {
+			t.Fatal(err)
+		}
+		halted := func() bool {
+			status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", asleep.PID()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.Contains(string(status), "(stopped)")
+		}
+		for end := time.Now().Add(10 * time.Second); halted() != stop; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("halted: %v, want %v", !stop, stop)
+			}
+		}
+	}
+	asleep.Stop()
+	if err := Halt(asleep.PID(), false); err == nil {
+		t.Error("a process that has ended goes on")
 	}
 }
 

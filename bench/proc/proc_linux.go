@@ -136,6 +136,18 @@ func selfCPU() (time.Duration, error) {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
 }
 
+// Halt stops a process and its children, or lets them go on.
+func Halt(pid int, stop bool) (err error) {
+	signal := unix.SIGCONT
+	if stop {
+		signal = unix.SIGSTOP
+	}
+	for _, p := range family(pid) {
+		err = errors.Join(err, os.NewSyscallError("kill", unix.Kill(p, signal)))
+	}
+	return err
+}
+
 // children are the processes that a process started, itself or its threads.
 func children(pid int) (all []int) {
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))

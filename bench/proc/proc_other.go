@@ -26,6 +26,9 @@ func AvailableBytes() (int64, error) {
 	return 0, errors.New("bench: available memory is known on Linux only: give a cap")
 }
 
+// Halt stops a process.
+func Halt(int, bool) error { return errLinux }
+
 func selfCPU() (time.Duration, error) { return 0, errLinux }
 
 func cpu(int) (time.Duration, error) { return 0, errLinux }
