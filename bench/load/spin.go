@@ -1,6 +1,7 @@
 package load
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,6 +19,11 @@ type SpinConfig struct {
 	// Reconnect takes a new connection for each request, which must ask the server
 	// to close it, unless Leave has the client do that when it has its answer.
 	Reconnect, Leave bool
+	// Queue has a closed loop that reconnects go in batches: Halt stops the server until
+	// all connections have sent their request and wait in its queue, and again when all
+	// are answered. The server always finds the next one, however slow the generator is.
+	Queue bool
+	Halt  func(stop bool) error `json:"-"`
 	// Rate is the requests per second of an open loop, in which latency counts from
 	// the moment when a request was due. 0 is a closed loop: the next request goes
 	// out when the answer has come.
@@ -29,7 +35,7 @@ type SpinConfig struct {
 	Requests int64
 	Duration time.Duration
 
-	// Probe asks another address meanwhile, in an open loop over one connection.
+	// Probe asks meanwhile, in an open loop over one connection that it keeps.
 	Probe *SpinProbe
 
 	// Begin is called before the first measured request, End after the last, Open
@@ -39,7 +45,7 @@ type SpinConfig struct {
 
 // SpinProbe is what is asked beside the load, such as the address for operators.
 type SpinProbe struct {
-	Addr    string // IPv4 address and port
+	Addr    string // IPv4 address and port; "" is the server under load
 	Request []byte
 	Rate    float64 // requests per second
 }
@@ -61,6 +67,7 @@ type SpinOutcome struct {
 	// there is one for each request. Service is always from the moment of sending.
 	Latency, Service *hdrhistogram.Snapshot
 	Probe            *hdrhistogram.Snapshot // latency of the probe, nil without one
+	ProbeDenied      int64
 }
 
 // leastEmpty is the share of polls that must find nothing. A generator that always
@@ -103,6 +110,9 @@ func (o *SpinOutcome) Class(c int) (n int64) {
 
 // validate reports what is wrong with the configuration.
 func (c *SpinConfig) validate() error {
+	if c.Queue && (c.Halt == nil || !c.Reconnect || c.Rate > 0) {
+		return errors.New("bench: a queue of new connections: want a server to halt, one connection for each request, and a closed loop")
+	}
 	if c.Conns < 1 || c.Sources < 0 || c.Rate < 0 || c.Requests < 0 || c.Duration < 0 || c.Warmup < 0 || len(c.Request) == 0 {
 		return fmt.Errorf("bench: %d connections from %d addresses, rate %v, %d requests in %v: want 1 connection, a request, and nothing below 0",
 			c.Conns, c.Sources, c.Rate, c.Requests, c.Duration)

@@ -178,6 +178,9 @@ func (s *spinner) answered(i int32, a answer) {
 	c, now := &s.conns[i], s.now()
 	if s.isProbe(i) {
 		Record(s.probed, time.Duration(now-c.due))
+		if Denial(a.status) {
+			s.out.ProbeDenied++
+		}
 		c.state = spinFree
 		return
 	}

@@ -82,8 +82,11 @@ func Spin(ctx context.Context, c SpinConfig) (*SpinOutcome, error) {
 		s.release(int32(i))
 	}
 	if c.Probe != nil {
-		if s.probeServer, err = sockaddr(c.Probe.Addr); err != nil {
-			return nil, err
+		s.probeServer = server
+		if c.Probe.Addr != "" {
+			if s.probeServer, err = sockaddr(c.Probe.Addr); err != nil {
+				return nil, err
+			}
 		}
 		s.conns, s.probed = append(s.conns, spinConn{fd: -1}), NewHistogram()
 	}
@@ -134,7 +137,7 @@ func (s *spinner) run(ctx context.Context) error {
 	if s.Requests == 0 && s.Duration == 0 {
 		return nil
 	}
-	s.closed = s.Rate == 0
+	s.closed = s.Rate == 0 && !s.Queue
 	s.loopAt = s.now()
 	s.probeDue = s.loopAt
 	for s.closed && s.held > 0 {
@@ -213,6 +216,12 @@ func (s *spinner) open(ctx context.Context) error {
 func (s *spinner) loop(ctx context.Context, end, answers int64) error {
 	from := s.out.Ever
 	for s.now() < end && (answers == 0 || s.out.Ever-from < answers) {
+		if s.Queue {
+			if err := s.batch(ctx); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := s.poll(ctx); err != nil {
 			return err
 		}
@@ -227,21 +236,6 @@ func (s *spinner) loop(ctx context.Context, end, answers int64) error {
 	}
 	return nil
 }
-
-// probe sends the next request of the probe, when it is due and the last one has been
-// answered: one that had to wait was due all the same.
-func (s *spinner) probe() {
-	if s.Probe == nil || s.conns[s.Conns].state != spinFree {
-		return
-	}
-	if now := s.now(); now >= s.probeDue {
-		s.send(int32(s.Conns), s.probeDue, now)
-		s.probeDue += int64(float64(time.Second) / s.Probe.Rate)
-	}
-}
-
-// isProbe reports whether a connection is the probe's.
-func (s *spinner) isProbe(i int32) bool { return int(i) == s.Conns }
 
 // dueBy is the number of requests of an open loop that are due by now.
 func (s *spinner) dueBy(now int64) int64 {
@@ -275,7 +269,7 @@ func (s *spinner) poll(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	for i := range max(0, n) {
-		if err := s.event(s.events[i].Fd); err != nil {
+		if err := errors.Join(s.event(s.events[i].Fd), s.attend()); err != nil {
 			return err
 		}
 	}

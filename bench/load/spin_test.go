@@ -260,6 +260,12 @@ func TestSpinProbe(t *testing.T) {
 	if late := p.requests.Load() - o.Ever; o.Status[503] != 0 || late < 0 || late > 2 {
 		t.Errorf("%d answers of %d requests, by status %v", o.Ever, p.requests.Load(), o.Status)
 	}
+	// Without an address of its own it asks the server under load.
+	probe.Addr = ""
+	o = spin(t, newPieces(t, always("HTTP/1.1 429 X\r\nContent-Length: 0\r\n\r\n")), SpinConfig{Conns: 2, Duration: 50 * time.Millisecond, Probe: probe})
+	if n := hdrhistogram.Import(o.Probe).TotalCount(); n < 1 || o.ProbeDenied != n {
+		t.Errorf("%d of %d answers to the probe are denials", o.ProbeDenied, n)
+	}
 	probe.Addr = "localhost:1"
 	if _, err := Spin(t.Context(), SpinConfig{Addr: p.Addr().String(), Request: []byte("x"), Conns: 1, Probe: probe}); err == nil {
 		t.Error("a probe without an address is accepted")
@@ -292,6 +298,8 @@ func TestSpinEnds(t *testing.T) {
 		{Addr: c.Addr, Conns: 1},
 		{Addr: "[::1]:80", Request: c.Request, Conns: 1},
 		{Addr: c.Addr, Request: c.Request, Conns: 1, Rate: -1},
+		{Addr: c.Addr, Request: c.Request, Conns: 1, Requests: 1, Queue: true, Reconnect: true},
+		{Addr: c.Addr, Request: c.Request, Conns: 1, Requests: 1, Queue: true, Halt: func(bool) error { return nil }},
 	} {
 		if _, err := Spin(t.Context(), bad); err == nil {
 			t.Errorf("%+v accepted", bad)
