@@ -51,6 +51,7 @@ func (g *Generator) Run() error {
 	var errs [2]error
 	c.Begin = func() { before, errs[0] = proc.CPU(g.Server) }
 	c.End = func() { after, errs[1] = proc.CPU(g.Server) }
+	c.Halt = func(stop bool) error { return proc.Halt(g.Server, stop) }
 	out, err := load.Spin(context.Background(), c)
 	if err := errors.Join(err, errs[0], errs[1]); err != nil {
 		return err
@@ -69,6 +70,10 @@ func generate(ctx context.Context, r *running, c load.SpinConfig, cores []int, t
 	self, err := os.Executable()
 	if err != nil {
 		return g, err
+	}
+	if c.Queue {
+		// A generator that is interrupted leaves the server halted, which then cannot end.
+		defer func() { err = errors.Join(err, proc.Halt(r.child.PID(), false)) }()
 	}
 	command := slices.Concat(tracer, []string{self, GeneratorCommand, string(text), strconv.Itoa(r.child.PID())})
 	var out bytes.Buffer

@@ -45,13 +45,15 @@ func TestPhases(t *testing.T) {
 	}
 	for _, want := range []string{
 		"all allowed", "one denied hot key", "all allowed, 5000 connections", "one denied hot key, 5000 connections, browser headers",
-		"all allowed, one for each request, browser headers", "one denied hot key, one for each request, which the client closes", "idle connections", "operator during a flood", "flood",
+		"all allowed, one for each request, browser headers", "one denied hot key, one for each request, which the client closes",
+		"all allowed, 5000 connections, one for each request", "all allowed, 500 new connections at once", "one denied hot key, 500 new connections at once",
+		"bystander during a flood of connections", "idle connections", "operator during a flood", "flood",
 	} {
 		if !slices.Contains(names, want) {
 			t.Errorf("no %q in %q", want, names)
 		}
 	}
-	if len(names) != 2*4*2+3 || o.most() != 5000 {
+	if len(names) != 2*6*2+3+3 || o.most() != 5000 {
 		t.Errorf("%d phases, at most %d connections", len(names), o.most())
 	}
 	for _, bad := range []Options{{Headers: []string{"none"}}, {Conns: []int{0}}} {

@@ -16,12 +16,7 @@ import (
 // rate that all can do.
 func (o Options) closed(ctx context.Context, all []*running, p phase, c load.SpinConfig, on []int) (results []report.Result, err error) {
 	c.Requests = int64(o.Requests)
-	for _, r := range all { // not counted: caches, and the clients' way over their limit
-		if _, err := generate(ctx, r, c, on); err != nil {
-			return nil, err
-		}
-	}
-	rounds, err := o.rounds(ctx, all, c, on)
+	rounds, err := o.warmRounds(ctx, all, c, on)
 	for i, m := range rounds {
 		if len(m.perSecond) > 0 {
 			results = append(results, m.result(all[i].result(p.name), p.status))
@@ -92,6 +87,19 @@ func (o Options) rounds(ctx context.Context, all []*running, c load.SpinConfig, 
 	return rounds, nil
 }
 
+// warmRounds are rounds after one that is not counted: caches, and the clients' way
+// over their limit.
+func (o Options) warmRounds(ctx context.Context, all []*running, c load.SpinConfig, on []int) ([]round, error) {
+	warm := c
+	warm.Requests, warm.Probe = int64(o.Requests), nil
+	for _, r := range all {
+		if _, err := generate(ctx, r, warm, on); err != nil {
+			return nil, err
+		}
+	}
+	return o.rounds(ctx, all, c, on)
+}
+
 // round collects the rounds of one server. The zero value has none.
 type round struct {
 	perSecond, micros, p99, idle []float64 // by round; idle is of the generator
@@ -100,6 +108,9 @@ type round struct {
 	failure                                    string
 	void                                       int // rounds in which the generator was the limit
 	latency, service                           *hdrhistogram.Histogram
+
+	busy, probeP50, probeP99 []float64 // by round; busy is the server's share of its core
+	probes, probeDenied      int64
 }
 
 // add notes one round.
@@ -126,6 +137,15 @@ func (m *round) add(g generated) {
 	m.latency.Merge(latency)
 	m.service.Merge(hdrhistogram.Import(g.Service))
 	m.p99 = append(m.p99, report.Micros(latency, 99))
+	m.busy = append(m.busy, g.CPU.Seconds()/g.Elapsed.Seconds())
+	if g.Probe == nil {
+		return
+	}
+	probe := hdrhistogram.Import(g.Probe)
+	m.probes += probe.TotalCount()
+	m.probeP50 = append(m.probeP50, report.Micros(probe, 50))
+	m.probeP99 = append(m.probeP99, report.Micros(probe, 99))
+	m.probeDenied += g.ProbeDenied
 }
 
 // result is the medians over the rounds.

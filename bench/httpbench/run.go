@@ -33,7 +33,7 @@ type Options struct {
 
 	Conns     []int    `placeholder:"N" help:"Connections of the closed loops, for example 1,32,1000,5000. Default: as many as clients."`
 	Headers   []string `default:"host" placeholder:"NAME" help:"Headers of the requests: host (no other), browser (10 as a browser sends them), forwarded (those of nginx auth_request)."`
-	Reconnect bool     `help:"Measure one connection for each request too."`
+	Reconnect bool     `help:"Measure one connection for each request too, 500 new ones at once, and how long another client waits in a flood of them."`
 	Syscalls  bool     `help:"Count the system calls for each request, in a run of its own."`
 	Idle      int      `placeholder:"N" help:"Measure the memory of so many idle connections too, for example 10000."`
 	Admin     bool     `help:"Measure how long fastlimit's address for operators takes to answer under a flood."`
@@ -159,6 +159,9 @@ func (o Options) phases() (all []phase) {
 			}
 			all = append(all, p)
 		}
+	}
+	if o.Reconnect {
+		all = append(all, o.crowds()...)
 	}
 	if o.Idle > 0 {
 		all = append(all, phase{name: "idle connections", rule: generousRule, status: http.StatusOK, run: o.idle})

@@ -80,8 +80,10 @@ func (o Options) shapes() (all []shape) {
 		for _, n := range conns {
 			all = append(all, shape{conns: n, head: head})
 		}
-		if o.Reconnect {
-			all = append(all, shape{o.Clients, head, true, false}, shape{o.Clients, head, true, true})
+		for _, n := range conns {
+			if o.Reconnect {
+				all = append(all, shape{n, head, true, false}, shape{n, head, true, true})
+			}
 		}
 	}
 	return all
