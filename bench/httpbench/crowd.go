@@ -18,7 +18,7 @@ const crowd = 500
 
 // bystanderRule is that of servers while a crowd comes: a bystander that uses half of
 // it asks often enough for a p99.
-var bystanderRule = oracle.Rule{Rate: fastlimit.Rate{N: 400, Per: time.Second}, Burst: 800}
+var bystanderRule = oracle.Rule{Rate: fastlimit.Rate{N: 200, Per: time.Second}, Burst: 400}
 
 // crowds are the phases in which connections come faster than they are answered.
 func (o Options) crowds() (all []phase) {
