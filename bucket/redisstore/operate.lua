@@ -1,12 +1,14 @@
 -- One operation on the bucket of each key, in their order and all at one
 -- reading of the server's clock. step.Apply is the same in Go, bit for bit.
--- ARGV[1] is float64s: when it was sent, at the earliest, then seven for each
--- key, the operation and its numbers, and three more where 4 is added to the
--- kind. The reply is { results, i, error, … }: granted and level of each, then the time,
--- as float64, and the operations that failed. All numbers are integers below
--- 2^53. Calls cost more here than arithmetic: the leaky bucket, which most limits
--- are, makes none but to read and to write. The other algorithms are functions,
--- which script.go inserts for WINDOW_LUA and LOG_LUA, made when the first is called.
+-- ARGV[1] is when it was sent, at the earliest, and then for each key the kind, in a
+-- byte, and when the operation is too late; five numbers where 8 is added to the kind,
+-- otherwise they are those of the operation before; and three more where 4 is added.
+-- The reply is { results, i, error, … }: granted and level of each, then the time, and
+-- the operations that failed. All numbers are float64, but for the byte, and integers
+-- below 2^53. Calls cost more here than arithmetic, and each number or byte that is
+-- packed or unpacked counts: the leaky bucket, which most limits are, calls for nothing
+-- but to read and to write. The other algorithms are functions, which script.go inserts
+-- for WINDOW_LUA and LOG_LUA, made when the first is called.
 local MAX, SAFE = 4503599627370496, 9007199254740991 -- 2^52, bucket.MaxPortable; 2^53 - 1
 local PEEK, REFUND, RESET = 1, 2, 3 -- bucket.Kind; 0 is to take
 local PLAIN, QUIET, FIXED, SLIDING, LOG = 1, 2, 3, 4, 5 -- versions of what is stored; the first two of leaky buckets
@@ -17,26 +19,33 @@ local window, log
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
+local keys = KEYS
 -- One call for all: a call costs as much as the rest of a denial. MGET takes
 -- what is no string for nothing; that is found out where it is to be written.
-local values = call('MGET', unpack(KEYS))
+local values = call('MGET', unpack(keys))
 if values.err then
   return values
 end
 
 local results, reply, written = {}, { '' }, {}
+local num, unit, limit, cost, count -- of the latest operation
+local stamp -- now and unit, as stored
 local numbers = ARGV[1]
 local sent, at = unpack_numbers('<d', numbers)
 local behind = now < sent -- the clock has stepped back: nobody can tell what is late
-for i = 1, #KEYS do
-  local kind, num, unit, limit, cost, count, due
-  kind, num, unit, limit, cost, count, due, at = unpack_numbers('<ddddddd', numbers, at)
+for i = 1, #keys do
+  local kind, due
+  kind, due, at = unpack_numbers('<Bd', numbers, at)
+  if kind >= 8 then
+    kind, stamp = kind - 8, nil
+    num, unit, limit, cost, count, at = unpack_numbers('<ddddd', numbers, at)
+  end
   local amends, floor, back, date = kind > PEEK, 0, 0, 0 -- of windows date is a window
   if kind > RESET then
     kind = kind - 4
     floor, back, date, at = unpack_numbers('<ddd', numbers, at)
   end
-  local key = KEYS[i]
+  local key = keys[i]
   local value = written[key] -- the key may have come before
   if value == nil then
     value = values[i]
@@ -107,12 +116,10 @@ for i = 1, #KEYS do
 
     if kind <= PEEK then
       if level <= limit then
+        local room = limit - level
         granted = count
-        if cost > 0 then
-          local room = down((limit - level) / cost)
-          if room < count then
-            granted = room
-          end
+        if cost * count > room then -- exact below 2^53; beyond, more than any room
+          granted = (room - room % cost) / cost
         end
       end
       if kind == PEEK then
@@ -124,11 +131,12 @@ for i = 1, #KEYS do
 
     if write then
       lasts = level / (num * 1000)
+      stamp = stamp or pack('<dd', now, unit)
       if quiet > now then
         lasts = math.max(lasts, (quiet - now) / 1000)
-        new = pack('<Bdddd', QUIET, level, now, unit, quiet)
+        new = pack('<Bd', QUIET, level) .. stamp .. pack('<d', quiet)
       else
-        new = pack('<Bddd', PLAIN, level, now, unit)
+        new = pack('<Bd', PLAIN, level) .. stamp
       end
     end
   end
@@ -143,7 +151,7 @@ for i = 1, #KEYS do
     granted = 0
   elseif new then
     -- One ms to round up, another since expiry counts whole ones.
-    local ttl = down(lasts) + 2
+    local ttl = string.format('%d', lasts - lasts % 1 + 2) -- Redis would take longer than that for a number
     local done
     if value or kind == RESET then
       done = call('SET', key, new, 'PX', ttl)
@@ -158,8 +166,8 @@ for i = 1, #KEYS do
   elseif new then
     written[key] = new
   end
-  results[i] = pack('<dd', granted, level)
+  results[2 * i - 1], results[2 * i] = granted, level
 end
-results[#KEYS + 1] = pack('<d', now)
-reply[1] = table.concat(results)
+results[#results + 1] = now
+reply[1] = pack('<' .. string.rep('d', #results), unpack(results))
 return reply

@@ -63,9 +63,10 @@ func (a *arguments) command(sc *script, prefix string, ops []*bucket.Op, dating 
 	from, numbers, names := len(a.args), len(a.numbers), len(a.names)
 	a.args = append(a.args, "evalsha", sc.sha, len(ops))
 	a.numbers = appendFloats(a.numbers, dating.SentDate())
+	var before common
 	for _, op := range ops {
 		a.names = append(append(a.names, prefix...), op.Key...)
-		a.numbers = appendNumbers(a.numbers, op, dating.Date(op))
+		a.numbers = appendNumbers(a.numbers, op, dating.Date(op), &before)
 	}
 	all := string(a.names[names:]) // one allocation for all keys
 	for _, op := range ops {
@@ -79,19 +80,26 @@ func (a *arguments) command(sc *script, prefix string, ops []*bucket.Op, dating 
 	return a.args[from:len(a.args):len(a.args)]
 }
 
-// extended is added to the kind of an operation if three more numbers follow it.
-const extended = 4
+// Added to the kind of an operation: extended if three more numbers follow, renumbered if
+// its common numbers do.
+const (
+	extended   = 4
+	renumbered = 8
+)
 
-func appendNumbers(b []byte, op *bucket.Op, date uint64) []byte {
+// common is the numbers that an operation has in common with others of its rule: the
+// ticks per µs or the algorithm, the unit, the limit, the cost and the count.
+type common [5]uint64
+
+// appendNumbers appends an operation. The script keeps the common numbers of the one
+// before; those of the first differ from the zero value, as a unit is at least 1.
+func appendNumbers(b []byte, op *bucket.Op, date uint64, before *common) []byte {
 	// A bucket whose shape Redis cannot keep exactly can still be emptied.
 	r := step.Request{Kind: op.Kind, PerMicro: 1, Unit: 1, Due: step.NoDue}
 	if op.Shape.Portable() {
 		r = step.NewRequest(op, date)
 	}
-	kind := uint64(r.Kind)
-	if r.Floor > 0 || r.Back > 0 {
-		kind += extended
-	}
+	kind := byte(r.Kind)
 	num, date := r.PerMicro, r.Date
 	if r.Algorithm != bucket.LeakyBucket {
 		num = otherAlgorithms + uint64(r.Algorithm)
@@ -99,13 +107,22 @@ func appendNumbers(b []byte, op *bucket.Op, date uint64) []byte {
 	if r.CountDenied {
 		num += countDenied
 	}
+	more := r.Floor > 0 || r.Back > 0
 	if r.Window > 0 {
-		if date = r.Window; kind == uint64(bucket.Refund) {
-			kind += extended
-		}
+		date, more = r.Window, more || r.Kind == bucket.Refund
 	}
-	b = appendFloats(b, kind, num, r.Unit, r.Limit, r.Cost, r.Count, r.Due)
-	if kind >= extended {
+	if more {
+		kind += extended
+	}
+	numbers := common{num, r.Unit, r.Limit, r.Cost, r.Count}
+	if numbers != *before {
+		kind += renumbered
+	}
+	b = appendFloats(append(b, kind), r.Due)
+	if numbers != *before {
+		b, *before = appendFloats(b, numbers[:]...), numbers
+	}
+	if more {
 		b = appendFloats(b, r.Floor, r.Back, date)
 	}
 	return b

@@ -27,7 +27,7 @@ var clocked = newScript(replaceOnce(operate, "redis.call('TIME')", "{ ARGV[#ARGV
 
 // timeless is a clocked script whose keys outlive the test: Redis expires by
 // its own clock, however long a test that stands still in time may take.
-var timeless = newScript(replaceOnce(clocked.source, "down(lasts) + 2", "86400000"))
+var timeless = newScript(replaceOnce(clocked.source, "lasts - lasts % 1 + 2", "86400000"))
 
 func replaceOnce(source, from, to string) string {
 	if strings.Count(source, from) != 1 {
