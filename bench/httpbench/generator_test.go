@@ -178,7 +178,7 @@ func TestGenerate(t *testing.T) {
 
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
-	o := Options{Idle: 200, Requests: 50}.withDefaults()
+	o := Options{Idle: 200, Requests: 50, atRest: time.Second}.withDefaults()
 	results, err := o.idle(t.Context(), []*running{started(t)}, cores{})
 	if err != nil || len(results) != 1 || results[0].Keys != 200 || *results[0].ConnBytes < 500 || *results[0].ConnBytes > 1e6 {
 		t.Errorf("%+v, %v", results, err)

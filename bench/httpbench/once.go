@@ -2,6 +2,7 @@ package httpbench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -18,8 +19,12 @@ import (
 	"github.com/fastlimit/fastlimit/bench/report"
 )
 
+// atRest is how long connections are idle before their memory is measured: servers give some of
+// it back by then.
+const atRest = 10 * time.Second
+
 // idle measures the memory of connections that have had one answer each and are
-// kept: how much the server has grown by a second later.
+// kept: how much the server has grown by a while later.
 func (o Options) idle(ctx context.Context, all []*running, on cores) (results []report.Result, err error) {
 	s := shape{conns: o.Clients, head: "host"}
 	warm := s.load(s.conns)
@@ -39,7 +44,7 @@ func (o Options) idle(ctx context.Context, all []*running, on cores) (results []
 		open := s.load(o.Idle)
 		open.Addr = r.target.Addr()
 		open.Open = func() {
-			time.Sleep(time.Second)
+			time.Sleep(cmp.Or(o.atRest, atRest))
 			after, rssErr = r.child.RSS()
 		}
 		if _, err := load.Spin(ctx, open); err != nil || rssErr != nil {

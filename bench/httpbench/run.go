@@ -39,6 +39,7 @@ type Options struct {
 	Admin     bool     `help:"Measure how long fastlimit's address for operators takes to answer under a flood."`
 	NoFlood   bool     `help:"Leave the flood of many clients out."`
 	noOpen    bool     // leave out the open loops
+	atRest    time.Duration
 }
 
 // warmup of every run is not measured: connections and caches, and the clients' way

@@ -22,6 +22,7 @@ type Conn struct {
 	large    largeHead // a head that takes the larger reader
 	awaits   awaited   // what its request waits for: any goroutine ends that
 	entry    entry     // what Conns knows of it: guarded by conns.mu
+	parking  parking   // how it comes to have no goroutine
 
 	// Set before others see it.
 	options *Options // of its listener when it was accepted; nil for a stream
@@ -60,6 +61,7 @@ func (c *Conn) dismiss() {
 func (c *Conn) wake() {
 	c.orders.woken.Store(true)
 	_ = c.SetReadDeadline(longAgo)
+	c.resume()
 }
 
 // interrupt ends what the connection is doing. A read ends with a timeout, which
@@ -75,6 +77,7 @@ func (c *Conn) interrupt(p phase) {
 		c.awaits.giveUp()
 	default:
 		_ = c.SetReadDeadline(longAgo)
+		c.resume()
 	}
 }
 

@@ -25,7 +25,7 @@ type Conns struct {
 	tick    atomic.Uint32 // counts sweeps
 	crowded atomic.Bool   // nearly full: denied clients are disconnected
 	drains  atomic.Bool   // each answer is its connection's last
-	hangups hangups       // of clients whose requests wait
+	poller  poller        // of clients whose requests wait, and of parked connections
 
 	limits  Limits                // Max, PerClient and Streams are guarded by mu; the others stay
 	large   int                   // most connections with the larger reader
@@ -35,12 +35,18 @@ type Conns struct {
 
 	noTunnels atomic.Bool // upgraded connections have to end
 
+	parks struct {
+		mu      sync.Mutex // held while a connection is told to park
+		ordered int        // how many were in this tick; of the sweep
+		kept    int        // how many were in others, since stacks were given back; of the sweep
+	}
+
 	mu      sync.Mutex
 	all     group
 	longs   group // with the larger reader
 	gone    group // dismissed to make room, not closed yet
 	peers   map[netip.Addr]*group
-	quiet   []*Conn // of lookForFINs
+	quiet   []*Conn // of lookAtQuiet
 	streams streamCount
 
 	rejected, dismissed [reasonCount]atomic.Uint64

@@ -10,8 +10,8 @@ const spareFiles = 256
 const (
 	// Bytes is what a connection takes of memory at most, the garbage
 	// collector's headroom included: 21 KiB idle in fasthttp's hands, 13 KiB in a
-	// stalled upload, 6 KiB idle after a simple request (resident memory by
-	// connections, 5,000 to 14,744 of them, Go 1.26, amd64;
+	// stalled upload, 4 to 6 KiB idle after a simple request, and 2 KiB when parked
+	// (resident memory by connections, 5,000 to 14,744 of them, Go 1.26, amd64;
 	// TestIdleConnectionsHoldLittle, TestStalledUploadsHoldLittle). A client may have
 	// all its connections go to fasthttp, so this is not the least of them.
 	Bytes = 24 << 10

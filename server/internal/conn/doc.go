@@ -17,6 +17,8 @@
 //	    (resident.go, Linux only).
 //	  - A connection belongs to the goroutine that serves it. It notes its phase and
 //	    since when ([Conn.BeginRequest]); others read that, and set deadlines.
+//	  - A resident's connection that is quiet for some ticks is parked: it has no goroutine
+//	    until it is used or has to end (park.go).
 //	  - Every byte passes a strict reader of HTTP/1 framing before fasthttp parses it
 //	    (gate.go).
 //	  - A head that does not fit the 4 KiB of fasthttp's buffer goes to a second

@@ -122,7 +122,10 @@ func (c *Conns) closeAll(l *Listener) int {
 			continue
 		}
 		cn.awaits.giveUp()
-		go cn.socket().Close()
+		go func() {
+			cn.socket().Close()
+			cn.resume() // not before: it could be just about to park
+		}()
 	}
 	return c.openLocked(l)
 }

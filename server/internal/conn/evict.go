@@ -19,12 +19,12 @@ const (
 
 // entry is what Conns knows of a connection. Guarded by conns.mu.
 type entry struct {
-	session *Session        // its streams; nil: it speaks HTTP/1
-	places  [groupKinds]int // index in each group; -1: not a member
-	client  netip.Addr      // whom PerClient bounds; invalid: nobody
-	peer    *group          // connections of client
-	noted   since           // as the drain saw it
-	looked  since           // as lookForFINs saw it
+	session *Session          // its streams; nil: it speaks HTTP/1
+	places  [groupKinds]int32 // index in each group; -1: not a member
+	client  netip.Addr        // whom PerClient bounds; invalid: nobody
+	peer    *group            // connections of client
+	noted   since             // as the drain saw it
+	looked  since             // as lookAtQuiet saw it
 }
 
 // clear takes a new connection out of all groups.
@@ -109,7 +109,7 @@ func classify(p phase, age uint32) class {
 }
 
 func (g *group) add(c *Conn) {
-	c.entry.places[g.kind] = len(g.members)
+	c.entry.places[g.kind] = int32(len(g.members))
 	g.members = append(g.members, c)
 }
 

@@ -191,7 +191,7 @@ func (l *Listener) Unbind() {
 	}
 }
 
-// ServeConn serves one connection to its end, in the caller's goroutine. It
+// ServeConn serves one connection in the caller's goroutine, to its end or until it is parked. It
 // reports false if the connection was refused.
 func (l *Listener) ServeConn(nc net.Conn) bool {
 	c := l.take(nc, l.options.Load())
@@ -237,30 +237,53 @@ func (l *Listener) place(nc net.Conn, o *Options) (c *Conn, held bool) {
 	return c, false
 }
 
-// serve serves a connection to its end.
+// serve serves a connection to its end, or until it is parked.
 func (l *Listener) serve(c *Conn) {
-	defer l.conns.remove(c)
 	switch {
 	case !l.open(c):
 	case c.options.HTTP2 != nil && c.protocol() == "h2":
 		l.serveSession(c)
 	default:
-		l.serveRequests(c)
+		l.goOn(c)
+		return
 	}
-	c.finish()
+	l.end(c)
 }
 
-func (l *Listener) serveRequests(c *Conn) {
-	for !l.reside(c) {
-		if l.relay == nil {
-			l.serveHTTP(c)
-			return
-		}
-		if !l.relay(c) {
-			return
+// goOn serves the requests of a connection, to its end or until it is parked.
+func (l *Listener) goOn(c *Conn) {
+	for more := true; more; {
+		switch l.reside(c) {
+		case isParked:
+			return // others may have it by now
+		case end:
+			more = false
+		case handOver:
+			if l.relay == nil {
+				l.serveHTTP(c)
+				more = false
+			} else {
+				more = l.relay(c)
+			}
 		}
 	}
+	l.end(c)
 }
+
+func (l *Listener) end(c *Conn) {
+	c.finish()
+	l.conns.remove(c)
+}
+
+// step is what follows what a resident has done.
+type step uint8
+
+const (
+	wait     step = iota // for more bytes
+	isParked             // nothing: the connection has no goroutine any more
+	handOver             // to fasthttp, or to whoever relays
+	end
+)
 
 // serveHTTP has fasthttp serve a connection. Heads that the small reader refuses go
 // to the larger one.

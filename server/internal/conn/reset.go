@@ -78,9 +78,14 @@ func (c *Conn) Reset() {
 		return // its caller closes it
 	}
 	c.awaits.giveUp() // before the socket fails, or a tunnel would take that for a client that has half-closed
-	if disconnect(c.socket()) != nil {
-		go abort(c.socket()) // Close waits for what the connection's goroutine is doing
+	if disconnect(c.socket()) == nil {
+		c.resume()
+		return
 	}
+	go func() { // Close waits for what the connection's goroutine is doing
+		abort(c.socket())
+		c.resume()
+	}()
 }
 
 // abort closes a socket so that its peer gets a reset.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"runtime"
 	"sync"
+	"syscall"
 
 	"github.com/fastlimit/fastlimit/server/internal/nowait"
 )
@@ -33,11 +34,11 @@ type resident struct {
 
 // Trap: Go's poller is edge-triggered, and requests and the FIN after them may be one
 // edge, so waiting right after the last request may wait forever. A turn therefore reads
-// until nothing is left if it is the connection's first or has answered more than one
-// request. Where a busy connection sends one request at a time, that would be a third call
-// per request, and recvmsg with TCP_INQ, which says what is left, costs 4 to 6 % of
-// the CPU of a request ([decision 14]). There a sweep finds the FIN of a client that
-// half-closes right behind a later request ([Conns.lookForFINs]).
+// until nothing is left if it is the connection's first, or the first since it was parked, or
+// has answered more than one request. Where a busy connection sends one request at a time, that
+// would be a third call per request, and recvmsg with TCP_INQ, which says what is left, costs 4
+// to 6 % of the CPU of a request ([decision 14]). There a sweep finds the FIN of a client that
+// half-closes right behind a later request ([Conns.lookAtQuiet]).
 //
 // [decision 14]: docs/decisions/0014-heads-in-one-pass.md
 
@@ -62,30 +63,40 @@ func newResidents(head int) *residents {
 // takes reports whether a resident has room for what was read already.
 func (r *residents) takes(data []byte) bool { return len(data) <= r.head }
 
-// step is what follows a turn of a connection.
-type step uint8
-
-const (
-	wait     step = iota // for more bytes
-	handOver             // to fasthttp
-	end
-)
-
-// reside answers simple requests. It reports whether the connection is done; if
-// not, fasthttp has to go on with it.
-func (l *Listener) reside(c *Conn) (done bool) {
+// reside answers simple requests, until the connection is parked, another one comes or it ends.
+func (l *Listener) reside(c *Conn) (next step) {
 	raw := nowait.Raw(c.Conn)
-	if raw == nil || l.answer == nil {
-		return false
+	if raw == nil || l.answer == nil || len(c.in.replay) > 0 && !l.residents.takes(c.in.replay) {
+		return handOver
 	}
-	if len(c.in.replay) > 0 && !l.residents.takes(c.in.replay) {
-		return false
+	c.parking.resides.Store(true)
+	for {
+		next, err := l.turns(c, raw)
+		switch {
+		case err == nil:
+		case c.takeOrder():
+			if c.park() {
+				return isParked
+			}
+			continue
+		case c.in.served > 0:
+			// A deadline, which may have been meant for a request that was answered since
+			// then: the connection ends without a word (TestOverdueAfterAnAnswer).
+			c.orders.leave.Store(true)
+		}
+		c.moveOut()
+		return next
 	}
-	var next step
-	err := raw.Read(func(fd uintptr) bool {
+}
+
+// turns answers what comes until something else than waiting has to follow. Its error is that of
+// a wait that ended, and then the rest has to be left to others.
+func (l *Listener) turns(c *Conn, raw syscall.RawConn) (next step, err error) {
+	err = raw.Read(func(fd uintptr) bool {
 		r := l.residents.pool.Get().(*resident)
 		r.open(fd)
-		r.look = c.in.served == 0
+		r.look = c.in.served == 0 || c.parking.resumed
+		c.parking.resumed = false
 		if len(c.in.replay) > 0 { // came with what stood before the first request
 			r.end = copy(r.buf, c.in.replay)
 			c.in.replay = nil
@@ -98,12 +109,10 @@ func (l *Listener) reside(c *Conn) (done bool) {
 		l.residents.pool.Put(r)
 		return next != wait
 	})
-	if err != nil && c.in.served > 0 {
-		// A deadline, which may have been meant for a request that was answered since
-		// then: the connection ends without a word (TestOverdueAfterAnAnswer).
-		c.orders.leave.Store(true)
+	if err != nil {
+		next = handOver
 	}
-	return next == end
+	return next, err
 }
 
 // turn answers all simple requests that have arrived.

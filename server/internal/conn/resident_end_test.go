@@ -106,7 +106,7 @@ func TestFINSeenBeforeItsRequests(t *testing.T) {
 			if n++; n == 1+c.at {
 				eventually(t, func() bool { return finWaits(cn.Conn) })
 				w.sweep()
-				w.lookForFINs()
+				w.lookAtQuiet()
 			}
 			return answer(dst, cn, h)
 		}
@@ -125,8 +125,8 @@ func TestFINSeenBeforeItsRequests(t *testing.T) {
 	}
 }
 
-// Wherever a dismissal or a timeout falls, each request that was answered has exactly
-// one answer, and each connection ends.
+// Wherever a dismissal or a timeout falls, on parked connections too, each request that was
+// answered has exactly one answer, and each connection ends.
 func TestDismissedAtAnyPoint(t *testing.T) {
 	t.Parallel()
 	w, accept := newWays(t)
@@ -178,6 +178,11 @@ func TestDismissedAtAnyPoint(t *testing.T) {
 					}
 				})
 			}
+			w.each(func(c *Conn) {
+				if i%3 > 0 && c.phase() == idle {
+					w.orderPark(c)
+				}
+			})
 			time.Sleep(100 * time.Microsecond)
 		}
 	}()

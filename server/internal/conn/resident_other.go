@@ -10,7 +10,7 @@ type residents struct{}
 func newResidents(int) *residents { return nil }
 
 // reside leaves all connections to fasthttp.
-func (l *Listener) reside(*Conn) (done bool) { return false }
+func (l *Listener) reside(*Conn) step { return handOver }
 
 // finWaits is for residents.
 func finWaits(net.Conn) bool { return false }

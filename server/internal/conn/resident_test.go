@@ -177,14 +177,14 @@ func TestFINWithTheRequest(t *testing.T) {
 		later = append(later, ends(simple, 1+i%2))
 	}
 	eventually(t, func() bool { return len(strings.Fields(w.all())) == clients*(1+3+1)+clients/2+clients && w.allWait() })
-	w.lookForFINs() // too early: another request could follow in this tick
+	w.lookAtQuiet() // too early: another request could follow in this tick
 	w.each(func(c *Conn) {
 		if c.orders.leave.Load() {
 			t.Error("a connection ends in the tick of its request")
 		}
 	})
 	w.sweep()
-	w.lookForFINs()
+	w.lookAtQuiet()
 	for _, nc := range later {
 		whole(nc, 1)
 	}

@@ -17,7 +17,7 @@ func (c *Conns) Watch(ctx context.Context) {
 			ticker.Reset(c.pace())
 		case <-ticker.C:
 			c.sweep()
-			c.lookForFINs()
+			c.lookAtQuiet()
 		}
 	}
 }
@@ -61,6 +61,7 @@ func (c *Conns) checkPhaseLocked(cn *Conn, tick uint32) {
 	case age < limit:
 	case p == writing || age >= limit+c.timeout[writing]:
 		_ = cn.SetDeadline(longAgo)
+		cn.resume()
 	case p == idle || p == idleDenied:
 		cn.dismiss()
 	default:
@@ -68,35 +69,41 @@ func (c *Conns) checkPhaseLocked(cn *Conn, tick uint32) {
 	}
 }
 
-// lookForFINs ends the connections that wait although their client has half-closed: its
+// lookAtQuiet ends the connections that wait although their client has half-closed: its
 // FIN came with a request; see resident. It looks at each connection once after its last
-// request. While an upstream has a request it looks each time, and has the upstream let go
-// if the client has left. One goroutine calls it.
-func (c *Conns) lookForFINs() {
+// request, and parks those that stay quiet. While an upstream has a request it looks each time,
+// and has the upstream let go if the client has left. One goroutine calls it.
+func (c *Conns) lookAtQuiet() {
+	c.giveBack()
 	tick := c.tick.Load()
 	c.mu.Lock()
 	c.quiet = c.quiet[:0]
 	for _, cn := range c.all.members {
 		since := cn.since()
 		p := since.phase()
-		// Not in this tick: another request would begin the same phase in it again.
-		if (p == idle || p == idleDenied) && since != cn.entry.looked && since.tick() != tick {
-			cn.entry.looked = since
-			c.quiet = append(c.quiet, cn)
+		if since.tick() == tick { // another request could begin the same phase in it again
+			continue
 		}
-		if p == asking && since.tick() != tick {
+		switch {
+		case p == asking:
+			c.quiet = append(c.quiet, cn)
+		case p != idle && p != idleDenied:
+		case since != cn.entry.looked || since.age(tick) == parkAfter:
+			cn.entry.looked = since
 			c.quiet = append(c.quiet, cn)
 		}
 	}
 	c.mu.Unlock()
 	for _, cn := range c.quiet { // without the lock: each is a system call
-		switch {
-		case cn.phase() == asking:
+		switch since := cn.since(); {
+		case since.phase() == asking:
 			if hasLeft(cn.socket()) {
 				cn.awaits.upstream.cut()
 			}
 		case finWaits(cn.Conn):
 			cn.wake() // no more: its goroutine may just have read requests
+		case since.age(tick) >= parkAfter:
+			c.orderPark(cn)
 		}
 	}
 	clear(c.quiet)

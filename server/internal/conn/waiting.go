@@ -113,7 +113,7 @@ func (c *Conns) watch(cn *Conn, w *waiting, p phase) (stop func()) {
 		end := context.AfterFunc(cn.Conn.(Stream).Context(), w.left) // see Session
 		return func() { end() }
 	}
-	stop, err := c.hangups.watch(cn, w.left)
+	stop, err := c.poller.watchLeaving(cn, w.left)
 	switch {
 	case err == nil:
 		return stop
@@ -130,7 +130,7 @@ func (c *Conns) watch(cn *Conn, w *waiting, p phase) (stop func()) {
 
 // Close ends the watch over those who wait, which is there once somebody has waited. It is
 // for when no connection is left; who waits later is denied.
-func (c *Conns) Close() { c.hangups.close() }
+func (c *Conns) Close() { c.poller.close() }
 
 // ahead reads what a client sends while its request waits, up to aheadBytes of it, where
 // nothing else tells that it leaves. It is not for residents, which hold the socket.

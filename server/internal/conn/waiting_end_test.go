@@ -144,7 +144,7 @@ func TestSweepLeavesTheQueue(t *testing.T) {
 	q.tick.Add(1 << 30)
 	for range 3 {
 		q.sweep()
-		q.lookForFINs()
+		q.lookAtQuiet()
 	}
 	q.called <- struct{}{}
 	eventually(t, func() bool { return q.all() == "/wait" })
@@ -160,7 +160,7 @@ func TestOneGoroutineWatches(t *testing.T) {
 	}
 	count := func() int {
 		buf := make([]byte, 1<<20)
-		return strings.Count(string(buf[:runtime.Stack(buf, true)]), "hangups).beginLocked.func")
+		return strings.Count(string(buf[:runtime.Stack(buf, true)]), "poller).beginLocked.func")
 	}
 	before := count()
 	q := newQueue(t, false)
