@@ -4,7 +4,6 @@ package conn
 
 import (
 	"errors"
-	"flag"
 	"io"
 	"net"
 	"os"
@@ -17,87 +16,6 @@ import (
 
 	"github.com/fastlimit/fastlimit/internal/testkit"
 )
-
-var ends = flag.Int("ends", testkit.Size(400, 2000), "connections that TestDoorLosesNoDescriptor makes")
-
-// Whatever end a connection takes, its descriptor is closed and nothing of it stays open.
-func TestDoorLosesNoDescriptor(t *testing.T) { // not parallel: it counts those of the process
-	w := newDoor(t, Limits{Max: 5000, PerClient: 5000}, deferred)
-	count := func() int {
-		all, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(all)
-	}
-	before := count()
-	n := *ends
-	var wait sync.WaitGroup
-	for worker := range 8 {
-		wait.Go(func() {
-			for i := worker; i < n && !t.Failed(); i += 8 {
-				endSomehow(t, w.addr, i/8)
-			}
-		})
-	}
-	wait.Wait()
-	w.LastAnswers()
-	w.DismissQuiet(true)
-	eventually(t, func() bool { return w.Open() == 0 })
-	eventually(t, func() bool { return count() <= before })
-	if atDoor, kept := w.Accepted(); atDoor == 0 || kept == 0 || atDoor+kept > uint64(n) {
-		t.Errorf("%d at the door, %d kept of %d", atDoor, kept, n)
-	}
-}
-
-// endSomehow makes a connection that ends in one of some ways.
-func endSomehow(t *testing.T, addr string, way int) {
-	nc, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	c := nc.(*net.TCPConn)
-	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(time.Minute))
-	ask := func(s string) { _, _ = io.WriteString(c, s) }
-	switch way % 12 {
-	case 10: // denied, and closed
-		ask("GET /deny HTTP/1.1\r\nHost: a\r\n\r\n")
-		_, _ = c.Read(make([]byte, 100))
-	case 11: // denied twice
-		ask("GET /deny HTTP/1.1\r\nHost: a\r\n\r\n")
-		_, _ = c.Read(make([]byte, 100))
-		ask("GET /deny HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-		_, _ = io.ReadAll(c)
-	case 0: // a request and a look at the answer
-		ask(closing("/1"))
-		_, _ = io.ReadAll(c)
-	case 1: // no look
-		ask(closing("/1"))
-	case 2: // a reset behind the request
-		ask(closing("/1"))
-		_ = c.SetLinger(0)
-	case 3: // a half-close
-		ask(closing("/1"))
-		_ = c.CloseWrite()
-		_, _ = io.ReadAll(c)
-	case 4: // silence
-	case 5: // a reset at once
-		_ = c.SetLinger(0)
-	case 6: // half a head
-		ask("GET / HTTP/1.1\r\nHo")
-	case 7: // kept, and closed
-		ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-		_, _ = c.Read(make([]byte, 100))
-	case 8: // not for the door
-		ask(closing("/later"))
-		_, _ = io.ReadAll(c)
-	case 9: // reset there
-		ask(closing("/reset"))
-		_, _ = io.ReadAll(c)
-	}
-}
 
 // door is one that takes connections when it is told to.
 func (w *ways) door(t *testing.T) *door {

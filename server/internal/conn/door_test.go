@@ -35,6 +35,15 @@ func stoppedDoor(t *testing.T, limits Limits, change ...func(*Options)) (w *ways
 	limits.Head, limits.Write, limits.Idle = time.Hour, time.Hour, time.Hour
 	limits.HeadBytes, limits.PerClient = 32<<10, max(1, limits.PerClient)
 	w = &ways{Conns: New(limits, discard)}
+	var o Options
+	for _, f := range change {
+		f(&o)
+	}
+	return w, w.listen(t, o, w.atDoors())
+}
+
+// atDoors are the handlers of newDoor.
+func (w *ways) atDoors() Handlers {
 	answer := func(by string) func(dst []byte, c *Conn, h *Head) ([]byte, bool, bool) {
 		return func(dst []byte, c *Conn, h *Head) ([]byte, bool, bool) {
 			if bytes.Contains(h.Target, []byte("odd")) || by == "door" && bytes.Contains(h.Target, []byte("later")) {
@@ -56,11 +65,7 @@ func stoppedDoor(t *testing.T, limits Limits, change ...func(*Options)) (w *ways
 			return append(dst, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)...), last, true
 		}
 	}
-	var o Options
-	for _, f := range change {
-		f(&o)
-	}
-	return w, w.listen(t, o, Handlers{
+	return Handlers{
 		Answer: answer("resident"), AnswerNow: answer("door"),
 		Request: func(ctx *fasthttp.RequestCtx) {
 			c := Of(ctx)
@@ -71,7 +76,7 @@ func stoppedDoor(t *testing.T, limits Limits, change ...func(*Options)) (w *ways
 				ctx.SetConnectionClose()
 			}
 		},
-	})
+	}
 }
 
 // largeBody is more than the socket of a new connection takes at once.

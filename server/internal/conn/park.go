@@ -96,7 +96,7 @@ func (c *Conn) moveOut() {
 func (c *Conn) park() bool {
 	p := &c.parking
 	p.state.Store(parks)
-	if c.wanted() { // whoever it was may have called resume before that
+	if len(c.in.replay) > 0 || c.wanted() { // whoever wanted it may have called resume before that
 		p.state.Store(awake)
 		return false
 	}

@@ -293,6 +293,7 @@ func TestWantedBeforeItIsParked(t *testing.T) {
 		"dismissed before": (*Conn).dismiss,
 		"evicted before":   func(c *Conn) { c.orders.evicted.Store(true) },
 		"called meanwhile": func(c *Conn) { c.Conn = calls{c.Conn, c.resume} },
+		"bytes wait":       func(c *Conn) { c.in.replay = []byte("G") },
 		"closed":           func(c *Conn) { c.Conn.Close() },
 	} {
 		dialFrom(t, "127.0.0.1", ln.Addr().String())
