@@ -140,20 +140,22 @@ func (s *Leaky) block(d Digest) *block {
 	return &s.blocks[(d.Pos>>32)*uint64(len(s.blocks))>>32]
 }
 
-// raise sets cell = max(cell, now) + cost. A busy cell takes one XADD, an idle one a single
-// CAS. No hit is ever lost, unlike in a lock-free conservative update, where racing hits of
-// one key overwrite each other.
+// raise sets cell = max(cell, now) + cost, by a CAS that does not ask whether the cell is
+// busy: a third are, and no processor foresees which (BenchmarkZipf: 5 % of a decision,
+// BenchmarkDistinct: 6 %). A hit that another one overtakes adds to a busy cell by an XADD,
+// which cannot fail, however many cores hit it. No hit is ever lost, unlike in a lock-free
+// conservative update, where racing hits of one key overwrite each other.
 func (s *Leaky) raise(cell *uint64, now, cost uint64) uint64 {
-	for {
+	for overtaken := false; ; overtaken = true {
 		c := atomic.LoadUint64(cell)
-		if c > now {
-			if c-now >= s.limit {
-				return c - now
-			}
+		l := max(c, now) - now
+		switch {
+		case l >= s.limit:
+			return l
+		case overtaken && l > 0:
 			return atomic.AddUint64(cell, cost) - now
-		}
-		if atomic.CompareAndSwapUint64(cell, c, now+cost) {
-			return cost
+		case atomic.CompareAndSwapUint64(cell, c, now+l+cost):
+			return l + cost
 		}
 	}
 }
