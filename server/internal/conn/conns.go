@@ -35,12 +35,7 @@ type Conns struct {
 
 	noTunnels atomic.Bool // upgraded connections have to end
 
-	parks struct {
-		mu      sync.Mutex // held while a connection is told to park
-		ordered int        // how many were in this tick; of the sweep
-		kept    int        // how many were in others, since stacks were given back; of the sweep
-	}
-
+	parks   parks
 	mu      sync.Mutex
 	all     group
 	longs   group // with the larger reader

@@ -2,7 +2,9 @@ package conn
 
 import (
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // parking is how a connection that waits for its next request comes to have no goroutine, whose
@@ -14,55 +16,82 @@ import (
 // the sweep sets it only while resides is true, and who was a resident takes it back before
 // anybody else reads.
 type parking struct {
-	resides atomic.Bool   // the goroutine waits and answers as a resident
-	ordered atomic.Bool   // it is to park; set to true with Conns.parks.mu
+	resides atomic.Bool   // its goroutine waits and answers as a resident, or it is parked
+	ordered atomic.Bool   // it is to park, and has a deadline for that; written with Conns.parks.mu
 	state   atomic.Uint32 // a parkState
-	watched uint64        // number of the watch; of whose goroutine it is, as is resumed
-	resumed bool          // it was parked, and has not been read since
+	told    since         // the phase in which it was ordered; of the sweep
+
+	// Of the goroutine that parks the connection, and of the next one.
+	watched uint64 // number of the watch
+	resumed bool   // it was parked, and has not been read since
 }
 
 type parkState = uint32
 
 const (
-	awake  parkState = iota // has a goroutine
-	parks                   // its goroutine is about to leave it
-	called                  // the same, and is to stay
-	parked                  // has none: who changes that has to start one
+	awake   parkState = iota // has a goroutine
+	leaving                  // its goroutine is about to leave it
+	called                   // the same, and is to stay
+	parked                   // has none: who changes that has to start one
 )
 
-const (
-	// parkAfter is how many ticks a connection is quiet before it is parked. To park and to
-	// resume it take 20 µs of CPU, twice what a request takes: those that ask now and then stay.
-	parkAfter = 4
-	// parkMany are as many as it takes for Go to be asked to give their stacks back to the system.
-	// By itself it does that minutes later, as answers make no garbage.
-	parkMany = 1024
-)
+// parks is what a sweep has to do with parking.
+type parks struct {
+	mu   sync.Mutex   // held while a connection is told to park
+	done atomic.Int64 // how many have parked since the last sweep
 
-// orderPark has a connection park if a resident has it. The sweep calls it.
-func (c *Conns) orderPark(cn *Conn) {
-	c.parks.mu.Lock()
-	defer c.parks.mu.Unlock()
-	cn.parking.ordered.Store(true)
-	if !cn.parking.resides.Load() { // since now: nobody may take the order back any more
-		cn.parking.ordered.Store(false)
-		return
-	}
-	_ = cn.SetReadDeadline(longAgo)
-	c.parks.ordered++
+	// Of the sweep.
+	kept int64     // how many have parked since stacks were given back
+	next time.Time // stacks are not given back before it
 }
 
-// giveBack gives the stacks of those that were parked back to the system, when hardly any more are
-// than in the ticks before: not all the time where some always come and some always go. The sweep
-// calls it before it has others park.
-func (c *Conns) giveBack() {
-	p := &c.parks
-	p.kept += p.ordered
-	if p.kept >= parkMany && p.ordered <= p.kept/16 {
-		p.kept = 0
+const (
+	// parkTime is how long a connection is quiet before it is parked, four ticks at least. To park
+	// and to resume it take 20 µs of CPU, twice what a request takes: those that ask now and then
+	// stay.
+	parkTime = 4 * time.Second
+	// parkStep is how many are parked at once, before others get a turn of a millisecond.
+	parkStep = 64
+	// giveBackFrom are as many as it takes for Go to be asked to give their stacks back to the
+	// system. By itself it does that minutes later, as answers make no garbage.
+	giveBackFrom = 1024
+	// giveBackAfter is for how long hardly any more have parked then.
+	giveBackAfter = 2 * time.Second
+	// giveBackEvery is how long it lasts until it is asked again: it collects all garbage for it.
+	giveBackEvery = time.Minute
+)
+
+// parkAfter is parkTime in ticks.
+func parkAfter(period time.Duration) uint32 { return uint32(max(4, (parkTime+period-1)/period)) }
+
+// orderPark has a connection park if a resident has it, and reports whether. The sweep calls it.
+func (c *Conns) orderPark(cn *Conn) bool {
+	c.parks.mu.Lock()
+	defer c.parks.mu.Unlock()
+	if cn.parking.ordered.Load() || cn.parking.state.Load() != awake { // it has not heard the last one yet, or has
+		return false
+	}
+	cn.parking.ordered.Store(true)
+	if !cn.parking.resides.Load() { // its goroutine has left, and may not look for an order again
+		cn.parking.ordered.Store(false)
+		return false
+	}
+	_ = cn.SetReadDeadline(longAgo)
+	return true
+}
+
+// giveBack gives the stacks of those that have parked back to the system, once a crowd has. The
+// sweep calls it.
+func (p *parks) giveBack(now time.Time) {
+	more := p.done.Swap(0)
+	p.kept += more
+	if settled := now.Add(giveBackAfter); more > p.kept/16 && p.next.Before(settled) {
+		p.next = settled
+	}
+	if p.kept >= giveBackFrom && !now.Before(p.next) {
+		p.kept, p.next = 0, now.Add(giveBackEvery)
 		go debug.FreeOSMemory()
 	}
-	p.ordered = 0
 }
 
 // takeOrder takes the order to park back, with its deadline. It reports whether there was one,
@@ -76,13 +105,13 @@ func (c *Conn) takeOrder() (ordered bool) {
 	c.conns.parks.mu.Unlock()
 	_ = c.SetReadDeadline(noDeadline)
 	if c.wanted() {
-		_ = c.SetReadDeadline(longAgo) // theirs may be gone too
+		_ = c.SetReadDeadline(longAgo) // what they have set may be gone too
 		return false
 	}
 	return true
 }
 
-// wanted reports whether somebody wants the connection to end, and has woken it for that.
+// wanted reports whether somebody wants the connection to end now, not with its next answer.
 func (c *Conn) wanted() bool { return c.orders.woken.Load() || c.orders.evicted.Load() }
 
 // moveOut is for a resident that leaves the connection to others.
@@ -95,7 +124,7 @@ func (c *Conn) moveOut() {
 // more.
 func (c *Conn) park() bool {
 	p := &c.parking
-	p.state.Store(parks)
+	p.state.Store(leaving)
 	if len(c.in.replay) > 0 || c.wanted() { // whoever wanted it may have called resume before that
 		p.state.Store(awake)
 		return false
@@ -105,7 +134,9 @@ func (c *Conn) park() bool {
 		p.state.Store(awake)
 		return false
 	}
-	if p.state.CompareAndSwap(parks, parked) {
+	done := &c.conns.parks.done
+	if p.state.CompareAndSwap(leaving, parked) {
+		done.Add(1)
 		return true
 	}
 	p.state.Store(awake)
@@ -118,7 +149,7 @@ func (c *Conn) forget() { c.conns.poller.forget(socketOf(c.Conn), c.parking.watc
 // resume gives a parked connection a goroutine, and does nothing to others. Any goroutine may
 // call it.
 func (c *Conn) resume() {
-	if p := &c.parking.state; !p.CompareAndSwap(parks, called) && p.CompareAndSwap(parked, awake) {
+	if p := &c.parking.state; !p.CompareAndSwap(leaving, called) && p.CompareAndSwap(parked, awake) {
 		go func() {
 			c.forget()
 			c.parking.resumed = true

@@ -3,28 +3,35 @@
 package conn
 
 import (
-	"bufio"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/netip"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 // pass has so many ticks pass.
-func (w *ways) pass(ticks int) {
-	for range ticks {
+func (w *ways) pass(n int) {
+	for range n {
 		w.sweep()
 		w.lookAtQuiet()
 	}
+}
+
+// ticks is how many pass until quiet connections park.
+const ticks = 4
+
+// told is how many are told to park.
+func (w *ways) told() (n int) {
+	w.each(func(c *Conn) {
+		if c.parking.told != 0 {
+			n++
+		}
+	})
+	return n
 }
 
 // parkedNow is how many connections are parked.
@@ -49,9 +56,9 @@ func (w *ways) parkAll(t *testing.T, n int) (all []net.Conn) {
 		all = append(all, nc)
 	}
 	eventually(t, func() bool { return w.Open() == n && w.allWait() })
-	w.pass(parkAfter - 1)
-	if got := w.parks.kept + w.parks.ordered; got != 0 {
-		t.Fatalf("%d are to park %d ticks after their requests", got, parkAfter-1)
+	w.pass(ticks - 1)
+	if got := w.told(); got != 0 {
+		t.Fatalf("%d are to park %d ticks after their requests", got, ticks-1)
 	}
 	w.pass(1)
 	eventually(t, func() bool { return w.parkedNow() == n })
@@ -147,12 +154,12 @@ func TestWhoIsParked(t *testing.T) {
 	}
 	_ = dialFrom(t, "127.0.0.1", w.addr) // silent
 	used := dialFrom(t, "127.0.0.1", w.addr)
-	for range 3 * parkAfter {
+	for range 3 * ticks {
 		if ask(used) != 200 {
 			t.Fatal("no answer")
 		}
 		eventually(t, func() bool { return w.Open() == 3 && w.allWait() })
-		w.pass(parkAfter - 1)
+		w.pass(ticks - 1)
 	}
 	for range 3 {
 		w.pass(1)
@@ -161,72 +168,85 @@ func TestWhoIsParked(t *testing.T) {
 			t.Fatal("no answer")
 		}
 		eventually(t, func() bool { return w.allWait() && w.parkedNow() == 0 })
-		w.pass(parkAfter - 1)
+		w.pass(ticks - 1)
 	}
-	if got := w.parks.kept + w.parks.ordered; got != 3 {
-		t.Errorf("%d orders to park, want 3", got)
+	if got := w.parks.kept + w.parks.done.Load(); got != 3 {
+		t.Errorf("%d have parked, want 3", got)
 	}
 }
 
-// Whenever connections are told to park, each request gets its answer.
-func TestParkedAtAnyPoint(t *testing.T) {
+// An order of which the connection has not heard yet is not given again: what takes the first one
+// back would miss the second.
+func TestOneOrderAtATime(t *testing.T) {
 	t.Parallel()
 	w, accept := newWays(t)
 	accept()
-	const clients = 8
-	requests := testkit.Size(500, 20000)
-	var wait sync.WaitGroup
-	for i := range clients {
-		wait.Go(func() {
-			nc := dialFrom(t, "127.0.0.1", w.addr)
-			_ = nc.SetDeadline(time.Now().Add(2 * time.Minute))
-			br := bufio.NewReader(nc)
-			random := rand.New(rand.NewPCG(1, uint64(i)))
-			var answers atomic.Int32
-			for range requests {
-				many := 1 + random.IntN(3)
-				first := random.IntN(many + 1)
-				io.WriteString(nc, strings.Repeat(simple, first))
-				io.WriteString(nc, strings.Repeat(simple, many-first))
-				if !answered(br, many, &answers) {
-					t.Error("a request has no answer")
-					return
-				}
-				if random.IntN(2) > 0 {
-					time.Sleep(time.Duration(random.IntN(200)) * time.Microsecond)
-				}
-			}
-		})
-	}
-	stop, ended := make(chan struct{}), make(chan struct{})
-	times := 0
-	go func() {
-		defer close(ended)
-		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			w.each(func(c *Conn) {
-				if c.phase() == idle {
-					w.orderPark(c)
-				}
-			})
-			times += w.parkedNow()
-			time.Sleep(time.Duration(i%5) * 20 * time.Microsecond)
+	ask(dialFrom(t, "127.0.0.1", w.addr))
+	eventually(t, func() bool { return w.Open() == 1 && w.allWait() })
+	w.each(func(c *Conn) {
+		c.parking.resides.Store(false)
+		c.parking.ordered.Store(true) // before it has left
+		if w.orderPark(c) || !c.parking.ordered.Load() {
+			t.Error("the first order is forgotten")
 		}
-	}()
-	wait.Wait()
-	close(stop)
-	<-ended
-	if times == 0 {
-		t.Error("none was parked")
+		c.parking.ordered.Store(false)
+		c.parking.state.Store(parked)
+		c.parking.resides.Store(true)
+		if w.orderPark(c) {
+			t.Error("a parked connection is to park")
+		}
+		c.parking.state.Store(awake)
+	})
+}
+
+// What has arrived is answered although the client has closed its side behind it: a relay gives
+// back what it has not read, and the sweep finds the FIN meanwhile.
+func TestFINBehindWhatIsGivenBack(t *testing.T) {
+	t.Parallel()
+	w, accept := newWays(t)
+	w.listener.relay = func(c *Conn) (more bool) {
+		if more = relayOne(c); more && len(c.in.replay) > 0 {
+			c.wake()
+		}
+		return more
 	}
-	w.pass(2 * parkAfter)
-	w.LastAnswers()
-	w.DismissQuiet(true)
-	eventually(t, func() bool { return w.Open() == 0 })
+	accept()
+	nc := dialFrom(t, "127.0.0.1", w.addr)
+	io.WriteString(nc, oddOne+strings.Repeat(simple, 5))
+	_ = nc.(*net.TCPConn).CloseWrite()
+	_ = nc.SetDeadline(time.Now().Add(time.Minute))
+	if b, err := io.ReadAll(nc); err != nil || strings.Count(string(b), " 200 ") != 6 {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+// Stacks are given back when a crowd has parked, once a minute at most. Connections park after
+// four seconds, and no earlier than after four ticks.
+func TestWhenStacksAreGivenBack(t *testing.T) {
+	t.Parallel()
+	var p parks
+	now := time.Unix(1e9, 0)
+	for i, step := range []struct {
+		more int64
+		pass time.Duration
+		kept int64
+	}{
+		{giveBackFrom - 1, time.Second, giveBackFrom - 1}, {0, time.Minute, giveBackFrom - 1}, // too few
+		{giveBackFrom, time.Second, 2*giveBackFrom - 1}, {10, time.Second, 2*giveBackFrom + 9}, // more may come
+		{10, time.Second, 0},                                                        // they are given back
+		{5000, time.Second, 5000}, {0, 58 * time.Second, 5000}, {0, time.Second, 0}, // not again so soon
+	} {
+		now = now.Add(step.pass)
+		p.done.Store(step.more)
+		if p.giveBack(now); p.kept != step.kept {
+			t.Errorf("step %d: %d wait for it, want %d", i, p.kept, step.kept)
+		}
+	}
+	for period, want := range map[time.Duration]uint32{time.Hour: 4, time.Second: 4, 900 * time.Millisecond: 5, time.Millisecond: 4000} {
+		if got := parkAfter(period); got != want {
+			t.Errorf("%v: after %d ticks, want %d", period, got, want)
+		}
+	}
 }
 
 // Where the poller takes no more, connections keep their goroutines.
@@ -241,7 +261,7 @@ func TestNobodyParksWithoutPoller(t *testing.T) {
 			t.Fatal("no answer")
 		}
 		eventually(t, func() bool { return w.Open() == 1 && w.allWait() })
-		w.pass(2 * parkAfter)
+		w.pass(2 * ticks)
 		w.each(func(c *Conn) { eventually(t, func() bool { return !c.parking.ordered.Load() }) })
 	}
 	_ = nc.(*net.TCPConn).CloseWrite()

@@ -11,8 +11,8 @@ import (
 
 // poller tells what happens on connections that nobody reads: those whose requests wait, whose
 // clients may leave, and parked ones. The sockets are in an epoll instance, which is itself
-// one for Go's poller, so that one goroutine waits for all and no thread does. Both begin when
-// they are needed first. The zero value is ready.
+// one for Go's poller, so that one goroutine waits for all and no thread does. Goroutine and
+// instance begin when they are needed first. The zero value is ready.
 type poller struct {
 	mu     sync.Mutex
 	epoll  *os.File          // nil: not needed yet
@@ -89,11 +89,16 @@ func (p *poller) beginLocked() error {
 		return os.NewSyscallError("epoll_create1", err)
 	}
 	_ = unix.SetNonblock(fd, true) // os wants to see it, to have it polled
-	p.fd, p.epoll = fd, os.NewFile(uintptr(fd), "epoll")
-	raw, err := p.epoll.SyscallConn()
+	epoll := os.NewFile(uintptr(fd), "epoll")
+	if err := epoll.SetReadDeadline(noDeadline); err != nil { // Go's poller has refused it
+		epoll.Close()
+		return err
+	}
+	raw, err := epoll.SyscallConn()
 	if err != nil {
 		return err
 	}
+	p.fd, p.epoll = fd, epoll
 	p.calls, p.done = map[uint64]func(){}, make(chan struct{})
 	go func() {
 		defer close(p.done)

@@ -79,6 +79,7 @@ func (l *Listener) reside(c *Conn) (next step) {
 				return isParked
 			}
 			continue
+		case len(c.in.replay) > 0: // what has arrived is answered first
 		case c.in.served > 0:
 			// A deadline, which may have been meant for a request that was answered since
 			// then: the connection ends without a word (TestOverdueAfterAnAnswer).

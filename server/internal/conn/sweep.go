@@ -74,9 +74,10 @@ func (c *Conns) checkPhaseLocked(cn *Conn, tick uint32) {
 // request, and parks those that stay quiet. While an upstream has a request it looks each time,
 // and has the upstream let go if the client has left. One goroutine calls it.
 func (c *Conns) lookAtQuiet() {
-	c.giveBack()
+	c.parks.giveBack(time.Now())
 	tick := c.tick.Load()
 	c.mu.Lock()
+	after := parkAfter(c.period)
 	c.quiet = c.quiet[:0]
 	for _, cn := range c.all.members {
 		since := cn.since()
@@ -88,12 +89,14 @@ func (c *Conns) lookAtQuiet() {
 		case p == asking:
 			c.quiet = append(c.quiet, cn)
 		case p != idle && p != idleDenied:
-		case since != cn.entry.looked || since.age(tick) == parkAfter:
+		case since != cn.entry.looked, since.age(tick) >= after && since != cn.parking.told:
 			cn.entry.looked = since
 			c.quiet = append(c.quiet, cn)
 		}
 	}
+	room := int(c.period/2/time.Millisecond)*parkStep + parkStep // half of the time until the next one
 	c.mu.Unlock()
+	ordered := 0
 	for _, cn := range c.quiet { // without the lock: each is a system call
 		switch since := cn.since(); {
 		case since.phase() == asking:
@@ -102,8 +105,14 @@ func (c *Conns) lookAtQuiet() {
 			}
 		case finWaits(cn.Conn):
 			cn.wake() // no more: its goroutine may just have read requests
-		case since.age(tick) >= parkAfter:
-			c.orderPark(cn)
+		case since.age(tick) >= after && ordered < room:
+			cn.parking.told = since
+			if !c.orderPark(cn) {
+				continue
+			}
+			if ordered++; ordered%parkStep == 0 {
+				time.Sleep(time.Millisecond)
+			}
 		}
 	}
 	clear(c.quiet)

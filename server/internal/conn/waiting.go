@@ -129,7 +129,7 @@ func (c *Conns) watch(cn *Conn, w *waiting, p phase) (stop func()) {
 }
 
 // Close ends the watch over those who wait, which is there once somebody has waited. It is
-// for when no connection is left; who waits later is denied.
+// for when no connection is left: who waits later is denied, and who is parked is not heard.
 func (c *Conns) Close() { c.poller.close() }
 
 // ahead reads what a client sends while its request waits, up to aheadBytes of it, where
