@@ -23,6 +23,10 @@
 //	    (gate.go).
 //	  - A head that does not fit the 4 KiB of fasthttp's buffer goes to a second
 //	    fasthttp server with a larger one, for one request (large.go).
+//	  - Four read the head of a request, as none does the work of another: [Head] takes one
+//	    pass over what residents answer, the gate checks the framing of what fasthttp gets,
+//	    fasthttp parses what is odd, and package http1 what is forwarded. Below the level of a
+//	    line all but fasthttp share http1's rules, and fuzz targets hold all to one reading.
 //	  - One registry for all listeners ends what takes too long, and who has to make
 //	    room (conns.go, evict.go). It resets the connections of banned peers (reset.go).
 package conn
