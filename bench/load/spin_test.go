@@ -250,21 +250,31 @@ func TestSpinVoid(t *testing.T) {
 // The probe asks its own server at its own rate, and is no part of the load.
 func TestSpinProbe(t *testing.T) {
 	t.Parallel()
-	p, other := newPieces(t, always(okAnswer)), newPieces(t, always("HTTP/1.1 503 X\r\nContent-Length: 0\r\n\r\n"))
-	probe := &SpinProbe{Addr: other.Addr().String(), Request: []byte("GET /readyz HTTP/1.1\r\nHost: b\r\n\r\n"), Rate: 1000}
-	o := spin(t, p, SpinConfig{Conns: 2, Duration: 200 * time.Millisecond, Probe: probe})
-	n, asked := hdrhistogram.Import(o.Probe).TotalCount(), other.requests.Load()
-	if due := int64(1000*o.Elapsed.Seconds()) + 2; n < 1 || n > asked || asked > due || other.conns.Load() != 1 {
+	probe := &SpinProbe{Request: []byte("GET /readyz HTTP/1.1\r\nHost: b\r\n\r\n"), Rate: 1000}
+	// answered loads a server, for longer and longer until the probe of another one has had an answer.
+	answered := func(load, other string) (p, probed *pieces, o *SpinOutcome, n int64) {
+		for d := 50 * time.Millisecond; n == 0; d *= 2 {
+			p = newPieces(t, always(load))
+			if other != "" {
+				probed = newPieces(t, always(other))
+				probe.Addr = probed.Addr().String()
+			}
+			o = spin(t, p, SpinConfig{Conns: 2, Duration: d, Probe: probe})
+			n = hdrhistogram.Import(o.Probe).TotalCount()
+		}
+		return p, probed, o, n
+	}
+	// Without an address of its own it asks the server under load.
+	if _, _, o, n := answered("HTTP/1.1 429 X\r\nContent-Length: 0\r\n\r\n", ""); o.ProbeDenied != n {
+		t.Errorf("%d of %d answers to the probe are denials", o.ProbeDenied, n)
+	}
+	p, other, o, n := answered(okAnswer, "HTTP/1.1 503 X\r\nContent-Length: 0\r\n\r\n")
+	asked := other.requests.Load()
+	if due := int64(1000*o.Elapsed.Seconds()) + 2; n > asked || asked > due || other.conns.Load() != 1 {
 		t.Errorf("%d answers to %d requests over %d connections, %d were due", n, asked, other.conns.Load(), due)
 	}
 	if late := p.requests.Load() - o.Ever; o.Status[503] != 0 || late < 0 || late > 2 {
 		t.Errorf("%d answers of %d requests, by status %v", o.Ever, p.requests.Load(), o.Status)
-	}
-	// Without an address of its own it asks the server under load.
-	probe.Addr = ""
-	o = spin(t, newPieces(t, always("HTTP/1.1 429 X\r\nContent-Length: 0\r\n\r\n")), SpinConfig{Conns: 2, Duration: 50 * time.Millisecond, Probe: probe})
-	if n := hdrhistogram.Import(o.Probe).TotalCount(); n < 1 || o.ProbeDenied != n {
-		t.Errorf("%d of %d answers to the probe are denials", o.ProbeDenied, n)
 	}
 	probe.Addr = "localhost:1"
 	if _, err := Spin(t.Context(), SpinConfig{Addr: p.Addr().String(), Request: []byte("x"), Conns: 1, Probe: probe}); err == nil {
