@@ -9,15 +9,19 @@ import (
 
 	"github.com/fastlimit/fastlimit/bench/load"
 	"github.com/fastlimit/fastlimit/bench/proc"
+	"github.com/fastlimit/fastlimit/bench/report"
 )
 
 // What comes while the server is halted is answered by it, and nothing is said of how
 // fast that was. A bystander of another address is not denied, nor counted as flood.
 func TestCrowds(t *testing.T) {
 	o := Options{Servers: []Server{self(t), self(t)}, Rounds: 2, Requests: 1000, Duration: 400 * time.Millisecond}.withDefaults()
-	results, err := o.run(t.Context(), o.crowds())
-	if err != nil || len(results) != 6 {
-		t.Fatalf("%d results, %v: want three pairs", len(results), err)
+	var results []report.Result
+	for ; results == nil || results[4].Requests < 2 || results[5].Requests < 2; o.Duration *= 2 { // until bystanders have answers
+		var err error
+		if results, err = o.run(t.Context(), o.crowds()); err != nil || len(results) != 6 {
+			t.Fatalf("%d results, %v: want three pairs", len(results), err)
+		}
 	}
 	for i, r := range results[:4] {
 		if denied := i / 2; *r.Denied < 0.9*float64(denied) || denied == 0 && *r.Denied > 0 || r.Requests != 2*1000 || *r.CPUMicros <= 0 {
@@ -28,7 +32,7 @@ func TestCrowds(t *testing.T) {
 		}
 	}
 	for i, r := range results[4:] {
-		if r.Requests < 2 || *r.ConformingDenied != 0 || r.LatencyMicros["p50"] <= 0 || r.LatencyMicros["p99"] < r.LatencyMicros["p50"] {
+		if *r.ConformingDenied != 0 || r.LatencyMicros["p50"] <= 0 || r.LatencyMicros["p99"] < r.LatencyMicros["p50"] {
 			t.Errorf("%d answers to the bystander, %d denials, %v", r.Requests, *r.ConformingDenied, r.LatencyMicros)
 		}
 		if other := i == 1; strings.Contains(r.Verdict, "the bystander's p50 ratio") != other || !strings.Contains(r.Verdict, "the server used ") {
