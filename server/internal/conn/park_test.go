@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -247,6 +248,24 @@ func TestWhenStacksAreGivenBack(t *testing.T) {
 			t.Errorf("%v: after %d ticks, want %d", period, got, want)
 		}
 	}
+}
+
+// Where Go's poller does not take the instance, nobody is watched: nothing would be heard of him.
+// The next one is tried again.
+func TestPollerIsRefused(t *testing.T) {
+	t.Parallel()
+	var p poller
+	fd, err := syscall.Open(filepath.Join(t.TempDir(), "file"), syscall.O_CREAT|syscall.O_RDWR, 0o600) // no file can be polled
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.beginWithLocked(fd); err == nil || p.epoll != nil {
+		t.Errorf("%v, %v", err, p.epoll)
+	}
+	if err := p.beginLocked(); err != nil || p.epoll == nil {
+		t.Errorf("the next one: %v", err)
+	}
+	p.close()
 }
 
 // Where the poller takes no more, connections keep their goroutines.

@@ -88,6 +88,10 @@ func (p *poller) beginLocked() error {
 	if err != nil {
 		return os.NewSyscallError("epoll_create1", err)
 	}
+	return p.beginWithLocked(fd)
+}
+
+func (p *poller) beginWithLocked(fd int) error {
 	_ = unix.SetNonblock(fd, true) // os wants to see it, to have it polled
 	epoll := os.NewFile(uintptr(fd), "epoll")
 	if err := epoll.SetReadDeadline(noDeadline); err != nil { // Go's poller has refused it

@@ -160,7 +160,7 @@ func TestOneGoroutineWatches(t *testing.T) {
 	}
 	count := func() int {
 		buf := make([]byte, 1<<20)
-		return strings.Count(string(buf[:runtime.Stack(buf, true)]), "poller).beginLocked.func")
+		return strings.Count(string(buf[:runtime.Stack(buf, true)]), "poller).beginWithLocked.func")
 	}
 	before := count()
 	q := newQueue(t, false)
