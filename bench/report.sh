@@ -4,6 +4,7 @@
 # of it for servers over HTTP. See docs/benchmarks.md. Interrupted, it
 # leaves what it has in .tmp/bench/partial.json and .html.
 #
+# BEFORE=PATH measures another fastlimit beside it, the one before a change.
 # For a try: KEYS=1e5 ROUNDS=1 PAIRS=5 REQUESTS=20000 PATIENCE=5s DURATION=2s RESULTS=/tmp make bench-report
 set -eu
 cd "$(dirname "$0")/.."
@@ -55,11 +56,12 @@ go build -buildvcs=auto -o "$work/fastlimit" ./cmd/fastlimit
 go build -buildvcs=auto -o "$work/bench" ./bench
 (cd bench/peers && go build -buildvcs=auto -o "../../$work/peerbench" ./cmd/peerbench)
 
+set -- ${BEFORE:+--before "$BEFORE"}
 "$work/bench" httpcost --binary "$work/fastlimit" --pairs "${PAIRS:-100}" -o json --out "$work/cost.json"
 "$work/bench" http --binary "$work/fastlimit" --server fastlimit,nginx,haproxy,bare --syscalls --idle 10000 --admin \
-	--rounds "${ROUNDS:-20}" --duration "${DURATION:-10s}" -o json --out "$work/http.json"
-"$work/bench" http --binary "$work/fastlimit" --server fastlimit,nginx,haproxy,bare --conns 1,32,1000 --reconnect \
-	--no-flood --rounds "${ROUNDS:-20}" --duration 4s -o json --out "$work/http-shapes.json"
+	--rounds "${ROUNDS:-20}" --duration "${DURATION:-10s}" "$@" -o json --out "$work/http.json"
+"$work/bench" http --binary "$work/fastlimit" --server fastlimit,nginx,nginx-tuned,haproxy,bare --conns 1,32,1000 --reconnect \
+	--no-flood --rounds "${ROUNDS:-20}" --duration 4s "$@" -o json --out "$work/http-shapes.json"
 # A round of 5,000 connections must be longer than it takes to open them.
 "$work/bench" http --binary "$work/fastlimit" --server fastlimit,nginx,haproxy,bare --conns 5000 --requests "${REQUESTS:-100000}" \
 	--no-flood --rounds "${ROUNDS:-20}" --duration 4s -o json --out "$work/http-many.json"

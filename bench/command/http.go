@@ -17,7 +17,7 @@ import (
 type httpCmd struct {
 	URL string `arg:"" optional:"" help:"The limiter to ask. It must answer every request with a Content-Length. Default: servers started here."`
 
-	Server  []string `placeholder:"NAME" help:"Servers to start, the first of which the others are compared with: fastlimit, nginx, haproxy, bare (a fasthttp handler that decides nothing, without timeouts). Default: fastlimit and what is installed of the next two."`
+	Server  []string `placeholder:"NAME" help:"Servers to start, the first of which the others are compared with: fastlimit, nginx, nginx-tuned (for many new connections), haproxy, bare (a fasthttp handler that decides nothing, without timeouts). Default: fastlimit and what is installed of the next two."`
 	Command []string `sep:"none" placeholder:"NAME=CMD" help:"Another server to start; {{.Addr}}, {{.PerSecond}} and {{.Burst}} in the command stand for address and rule."`
 	Nginx   string   `placeholder:"PATH" help:"Path of nginx. Default: looked up."`
 	Before  string   `placeholder:"PATH" help:"Another fastlimit to compare with: the binary before a change."`
@@ -79,12 +79,14 @@ func (c *httpCmd) find(sys *system) error {
 			continue
 		case "nginx":
 			s, path = httpbench.Nginx(), c.Nginx
+		case "nginx-tuned":
+			s, path = httpbench.TunedNginx(), c.Nginx
 		case "haproxy":
 			s, path = httpbench.HAProxy(), c.HAProxy
 		case "bare":
 			s = httpbench.BareServer(false)
 		default:
-			return cli.Usagef("--server %q: want fastlimit, nginx, haproxy or bare, or --command for another", name)
+			return cli.Usagef("--server %q: want fastlimit, nginx, nginx-tuned, haproxy or bare, or --command for another", name)
 		}
 		if path != "" {
 			s = s.At(path)

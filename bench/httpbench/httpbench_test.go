@@ -238,7 +238,7 @@ func TestTemplates(t *testing.T) {
 
 // The peers take their configuration and keep the rule.
 func TestPeers(t *testing.T) {
-	for _, s := range []Server{Nginx(), HAProxy()} {
+	for _, s := range []Server{Nginx(), TunedNginx(), HAProxy()} {
 		if _, err := s.Find(); err != nil {
 			t.Errorf("%v (Debian: sudo apt-get install nginx-light haproxy)", err)
 			continue

@@ -27,7 +27,7 @@ import (
 )
 
 // Server is a limiter that can be started. Its zero value is not usable: take
-// [Fastlimit], [Nginx], [HAProxy] or [Command].
+// [Fastlimit], [Nginx], [TunedNginx], [HAProxy] or [Command].
 type Server struct {
 	Name string
 	// Setup tells how it is configured.
@@ -45,6 +45,8 @@ type Server struct {
 	probe string
 	// decides is false for a server that gives one answer to all.
 	decides bool
+	// tuned is what settings.Tuned becomes.
+	tuned bool
 }
 
 // settings fill the templates of a server.
@@ -60,6 +62,7 @@ type settings struct {
 	Upstream         string // for [BareServer]: where to learn the answer
 	Status           int    // that this answer has
 	App              string // of a proxy: address of what it stands in front of
+	Tuned            bool   // for many new connections: nginx's "deferred" and "multi_accept"
 }
 
 // site is where a server is started, and for what.
@@ -117,6 +120,14 @@ func Nginx() Server {
 		version: []string{"-v"},
 		decides: true,
 	}
+}
+
+// TunedNginx is [Nginx] as its documentation tunes it for many new connections: a
+// worker hears of a connection when its request has come, and accepts all that wait.
+func TunedNginx() Server {
+	s := Nginx()
+	s.Name, s.Setup, s.tuned = "nginx tuned", "limit_req, deferred, multi_accept; else as nginx limit_req", true
+	return s
 }
 
 // HAProxy is HAProxy with a stick table, as its documentation has it: a
@@ -211,7 +222,7 @@ func (s Server) start(ctx context.Context, at site) (*running, error) {
 		Addr: addrs[0], Admin: addrs[1], Dir: at.dir, Setup: s.Name + ": " + s.Setup,
 		Rate: rule.Rate.String(), Burst: rule.Burst, Excess: rule.Burst - 1,
 		PerSecond: int64(perSecond), WindowMS: rule.Window().Milliseconds(),
-		MaxConns: max(4096, 2*at.maxConns+100), Upstream: at.upstream, Status: at.status, App: at.app,
+		MaxConns: max(4096, 2*at.maxConns+100), Upstream: at.upstream, Status: at.status, App: at.app, Tuned: s.tuned,
 	}
 	if float64(set.PerSecond) != perSecond || rule.Burst < 1 || set.WindowMS < 1 {
 		return nil, fmt.Errorf("bench: rule %v: not all servers have it: want whole requests per second, and a burst of 1 ms or more", rule)
