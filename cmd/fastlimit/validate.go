@@ -18,12 +18,16 @@ func (schemaCmd) Run(sys *system) error {
 // validateCmd asks for a file even though serve runs without one: what it would check
 // then is the default. Warnings do not change the exit code, as they may be intended.
 type validateCmd struct {
-	Config  string `short:"c" required:"" placeholder:"FILE" help:"Configuration file, or - for stdin."`
+	Config  string `short:"c" xor:"what" required:"" placeholder:"FILE" help:"Configuration file, or - for stdin."`
+	RLS     string `name:"rls" xor:"what" required:"" placeholder:"DIR" help:"Instead, a folder of envoyproxy/ratelimit's configuration files. MERGE_DOMAIN_CONFIG and RUNTIME_IGNOREDOTFILES of the environment count."`
 	Verbose bool   `short:"v" help:"Also show notes: effects of settings that are not mistakes."`
 }
 
 // Run implements the command.
 func (c *validateCmd) Run(sys *system) error {
+	if c.RLS != "" {
+		return c.validateRLS(sys)
+	}
 	cfg, err := loadConfig(c.Config, sys)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/fastlimit/fastlimit/internal/field"
+	"github.com/fastlimit/fastlimit/internal/mistake"
 	"github.com/fastlimit/fastlimit/internal/safetext"
 )
 
@@ -19,7 +20,7 @@ type decoder struct {
 	// a package's error about a field into one about a line. A field that is absent
 	// is not written in the file, whatever its value.
 	places map[string]*node
-	errs   Errors
+	errs   mistake.Errors
 
 	// definitions and factors of rules, by the path of their field; see
 	// translateLegacy.
@@ -30,7 +31,7 @@ type decoder struct {
 }
 
 // add drops errors beyond maxErrors: by then the file is probably none of ours.
-func (d *decoder) add(e *Error) {
+func (d *decoder) add(e *mistake.Error) {
 	if len(d.errs) < maxErrors {
 		e.File = cmp.Or(e.File, d.file)
 		d.errs = append(d.errs, e)
@@ -48,7 +49,7 @@ func (d *decoder) failIn(file string, line, column int, n *node, problem, fix st
 	for up := n; up != nil; up = up.parent {
 		up.failed = true
 	}
-	d.add(&Error{File: file, Line: line, Column: column, Setting: n.path, Problem: safetext.Clip(problem, maxProblem), Fix: safetext.Clip(fix, maxProblem)})
+	d.add(&mistake.Error{File: file, Line: line, Column: column, Setting: n.path, Problem: safetext.Clip(problem, maxProblem), Fix: safetext.Clip(fix, maxProblem)})
 }
 
 // maxProblem bounds a message in bytes: packages quote values in full.

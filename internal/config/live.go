@@ -3,6 +3,8 @@ package config
 import (
 	"reflect"
 	"strings"
+
+	"github.com/fastlimit/fastlimit/internal/mistake"
 )
 
 // place is where the file has a setting.
@@ -13,19 +15,19 @@ type place struct {
 
 // NotLive are errors for settings of c, the paths of whose fields are given, that only a
 // restart can change.
-func (c *Config) NotLive(fields []string) (all Errors) {
+func (c *Config) NotLive(fields []string) (all mistake.Errors) {
 	for _, field := range fields {
 		at, ok := place{}, false
 		for path := field; !ok && path != ""; path = path[:max(0, strings.LastIndexAny(path, ".["))] {
 			at, ok = c.places[path]
 		}
-		e := &Error{File: c.File, Line: at.line, Column: at.column, Setting: at.setting, Problem: "cannot change while the node runs", Fix: "restart it, or take the change back: nothing was changed"}
+		e := &mistake.Error{File: c.File, Line: at.line, Column: at.column, Setting: at.setting, Problem: "cannot change while the node runs", Fix: "restart it, or take the change back: nothing was changed"}
 		if !ok {
 			e.Setting = settingOf(field) // the file does not have it any more
 		}
 		all = append(all, e)
 	}
-	all.sort(c.File)
+	inOrder(all, c.File)
 	return all
 }
 

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 	"unicode/utf8"
+
+	"github.com/fastlimit/fastlimit/internal/mistake"
 )
 
 // maxFile is the largest file that is read, in bytes. Long lists of prefixes fit; the
@@ -21,11 +23,11 @@ const maxFile = 1 << 20
 const maxNamed = 256 << 20
 
 // Load reads and checks the file at path. lookupEnv resolves ${NAME}; pass
-// os.LookupEnv. The error is of type [Errors].
+// os.LookupEnv. The error is of type [mistake.Errors].
 func Load(path string, lookupEnv func(string) (string, bool)) (*Config, error) {
 	data, err := read(path, maxFile)
 	if err != nil {
-		return nil, Errors{err}
+		return nil, mistake.Errors{err}
 	}
 	return parse(path, data, lookupEnv, thisMachine())
 }
@@ -35,16 +37,16 @@ func Load(path string, lookupEnv func(string) (string, bool)) (*Config, error) {
 func LoadFrom(name string, r io.Reader, lookupEnv func(string) (string, bool)) (*Config, error) {
 	data, err := readAll(name, r, maxFile)
 	if err != nil {
-		return nil, Errors{err}
+		return nil, mistake.Errors{err}
 	}
 	return parse(name, data, lookupEnv, thisMachine())
 }
 
 // read returns the content of a file. It never blocks for long: O_NONBLOCK opens a
 // FIFO that has no writer, and a deadline ends the wait for one that sends nothing.
-func read(path string, most int64) ([]byte, *Error) {
-	fail := func(problem, fix string) ([]byte, *Error) {
-		return nil, &Error{File: path, Problem: problem, Fix: fix}
+func read(path string, most int64) ([]byte, *mistake.Error) {
+	fail := func(problem, fix string) ([]byte, *mistake.Error) {
+		return nil, &mistake.Error{File: path, Problem: problem, Fix: fix}
 	}
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -74,13 +76,13 @@ const pathFix = "check the path"
 
 // readAll reads one byte more than is allowed, by which checkText notices a file that
 // is too large, /dev/zero for one.
-func readAll(name string, r io.Reader, most int64) ([]byte, *Error) {
+func readAll(name string, r io.Reader, most int64) ([]byte, *mistake.Error) {
 	data, err := io.ReadAll(io.LimitReader(r, most+1))
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, &Error{File: name, Problem: fmt.Sprintf("is a pipe whose writer has not finished in %v", pipeTimeout), Fix: "name a regular file"}
+		return nil, &mistake.Error{File: name, Problem: fmt.Sprintf("is a pipe whose writer has not finished in %v", pipeTimeout), Fix: "name a regular file"}
 	case err != nil:
-		return nil, &Error{File: name, Problem: "cannot be read: " + cause(err), Fix: pathFix}
+		return nil, &mistake.Error{File: name, Problem: "cannot be read: " + cause(err), Fix: pathFix}
 	}
 	return data, nil
 }
@@ -111,7 +113,7 @@ func cause(err error) string {
 // Parse reads and checks the content of a file, which errors call name. lookupEnv
 // resolves ${NAME}; nil means that no variable is set. Parse reads no files and asks
 // no name server, so a setting that names a file with a secret is an error. The
-// error is of type [Errors].
+// error is of type [mistake.Errors].
 func Parse(name string, data []byte, lookupEnv func(string) (string, bool)) (*Config, error) {
 	return parse(name, data, lookupEnv, machine{})
 }
@@ -150,7 +152,7 @@ func parse(name string, data []byte, lookupEnv func(string) (string, bool), m ma
 	d.places[""] = body
 	topSettings.read(d, body, reflect.ValueOf(d.cfg).Elem())
 	if len(d.errs) > 0 {
-		d.errs.sort(name)
+		inOrder(d.errs, name)
 		return nil, d.errs
 	}
 	d.cfg.places = make(map[string]place, len(d.places))
@@ -162,20 +164,20 @@ func parse(name string, data []byte, lookupEnv func(string) (string, bool), m ma
 
 // checkText reports bytes that the tokenizer would misread or let pass: it takes
 // invalid UTF-8 and control characters as they are, and they would end up in logs.
-func checkText(data []byte) *Error {
+func checkText(data []byte) *mistake.Error {
 	if len(data) > maxFile {
-		return &Error{Line: 1, Column: 1, Problem: "larger than 1 MiB", Fix: "a configuration is a few KiB: is this the right file?"}
+		return &mistake.Error{Line: 1, Column: 1, Problem: "larger than 1 MiB", Fix: "a configuration is a few KiB: is this the right file?"}
 	}
 	line, column := 1, 1
 	for len(data) > 0 {
 		r, size := utf8.DecodeRune(data)
 		switch {
 		case r == utf8.RuneError && size == 1:
-			return &Error{Line: line, Column: column, Problem: "not UTF-8", Fix: "save the file as UTF-8"}
+			return &mistake.Error{Line: line, Column: column, Problem: "not UTF-8", Fix: "save the file as UTF-8"}
 		case r == '\n', r == '\r' && !bytes.HasPrefix(data, []byte("\r\n")):
 			line, column = line+1, 0
 		case r < ' ' && r != '\t' && r != '\r', r == 0x7f:
-			return &Error{Line: line, Column: column, Problem: "control character " + quote(string(r)), Fix: "remove it"}
+			return &mistake.Error{Line: line, Column: column, Problem: "control character " + quote(string(r)), Fix: "remove it"}
 		}
 		data, column = data[size:], column+1
 	}

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/mistake"
 )
 
 // A file that is no regular one is read, and never waited for without end.
@@ -47,7 +49,7 @@ func TestLoadFrom(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(), "<stdin>:1:1: x: unknown setting") {
 		t.Error(err)
 	}
-	var all Errors
+	var all mistake.Errors
 	_, err = LoadFrom("<stdin>", failing{}, noEnv)
 	if !errors.As(err, &all) || err.Error() != "<stdin>: cannot be read: out of paper; check the path" {
 		t.Error(err)

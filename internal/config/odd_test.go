@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/mistake"
 )
 
 // oddValues take the place of every value of a good file in turn.
@@ -106,7 +107,7 @@ rules:
 // place, what is wrong, and what to write, on one line.
 func checkErrors(t *testing.T, name, text string, err error) {
 	t.Helper()
-	var all Errors
+	var all mistake.Errors
 	if !errors.As(err, &all) || len(all) == 0 {
 		t.Fatalf("%T %v", err, err)
 	}

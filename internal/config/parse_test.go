@@ -16,6 +16,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
 	"github.com/fastlimit/fastlimit/internal/lists"
+	"github.com/fastlimit/fastlimit/internal/mistake"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server"
 	"github.com/fastlimit/fastlimit/sync/gossip"
@@ -89,7 +90,7 @@ func TestNumbersWithoutEachOther(t *testing.T) {
 		"rate: 5, burst: 0, cost: -1, escalate_at: two": {"rate: ", "burst: ", "cost: ", "escalate_at: "},
 	} {
 		_, err := Parse("f.yaml", []byte("rules: [{name: a, "+settings+"}]"), noEnv)
-		var all Errors
+		var all mistake.Errors
 		if !errors.As(err, &all) || len(all) != len(want) {
 			t.Errorf("%s: got\n%v\nwant %q", settings, err, want)
 			continue
@@ -113,11 +114,11 @@ func TestGoldenPlaces(t *testing.T) {
 	}
 	lines := strings.Split(string(data), "\n")
 	_, err = Parse(path, data, noEnv)
-	var all Errors
+	var all mistake.Errors
 	if !errors.As(err, &all) || len(all) < 60 {
 		t.Fatalf("%d errors, want 60 and more", len(all))
 	}
-	last := &Error{}
+	last := &mistake.Error{}
 	for _, e := range all {
 		if e.Line < last.Line || e.Line == last.Line && e.Column < last.Column {
 			t.Errorf("%v comes after %v", e, last)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/fastlimit/fastlimit/internal/mistake"
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
@@ -24,7 +25,7 @@ const (
 )
 
 // parseYAML returns the tree of the only document, nil if it is empty.
-func parseYAML(data []byte) (*node, *Error) {
+func parseYAML(data []byte) (*node, *mistake.Error) {
 	tokens := lexer.Tokenize(string(data))
 	if e := checkTokens(tokens); e != nil {
 		return nil, e
@@ -40,7 +41,7 @@ func parseYAML(data []byte) (*node, *Error) {
 		}
 		n := convert(doc.Body)
 		if body != nil {
-			return nil, &Error{Line: n.line, Column: n.column, Problem: secondDocument, Fix: oneDocument}
+			return nil, &mistake.Error{Line: n.line, Column: n.column, Problem: secondDocument, Fix: oneDocument}
 		}
 		body = n
 	}
@@ -48,13 +49,13 @@ func parseYAML(data []byte) (*node, *Error) {
 }
 
 // errorAt is an error at a token, before there are nodes.
-func errorAt(t *token.Token, problem, fix string) *Error {
-	return &Error{Line: t.Position.Line, Column: t.Position.Column, Problem: problem, Fix: fix}
+func errorAt(t *token.Token, problem, fix string) *mistake.Error {
+	return &mistake.Error{Line: t.Position.Line, Column: t.Position.Column, Problem: problem, Fix: fix}
 }
 
 // checkTokens refuses input that would keep the parser busy for seconds, and YAML
 // features that are easier to recognize as a token than in the tree.
-func checkTokens(tokens token.Tokens) *Error {
+func checkTokens(tokens token.Tokens) *mistake.Error {
 	flow, keys, line := 0, 0, 0
 	content := false // a token other than a comment or "---" was seen
 	var blocks []int // columns of the blocks that are open at the token
@@ -104,10 +105,10 @@ func openBlock(blocks []int, column int) []int {
 
 // syntaxError turns an error of the parser into ours. The parser stops at the first
 // one, so it is reported alone.
-func syntaxError(err error, data []byte) *Error {
+func syntaxError(err error, data []byte) *mistake.Error {
 	var ye yaml.Error
 	if !errors.As(err, &ye) || ye.GetToken() == nil {
-		return &Error{Line: 1, Column: 1, Problem: "YAML: " + oneLine(err.Error()), Fix: generalFix}
+		return &mistake.Error{Line: 1, Column: 1, Problem: "YAML: " + oneLine(err.Error()), Fix: generalFix}
 	}
 	t := ye.GetToken()
 	problem, fix := describeSyntax(t, ye.GetMessage(), data)

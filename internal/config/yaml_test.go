@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/mistake"
 	"github.com/fastlimit/fastlimit/limit"
 )
 
@@ -50,7 +51,7 @@ func TestSyntax(t *testing.T) {
 		{"many keys", strings.Repeat("a: 1\n", 7000), "f.yaml:6001:2: more than 6000 keys; 256 rules need fewer: is this the right file?"},
 	} {
 		_, err := Parse("f.yaml", []byte(tt.text), noEnv)
-		var all Errors
+		var all mistake.Errors
 		switch {
 		case !errors.As(err, &all) || len(all) != 1:
 			t.Errorf("%s: got %d errors: %v", tt.name, len(all), err)

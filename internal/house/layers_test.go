@@ -62,6 +62,9 @@ var layers = []struct {
 	{"internal/migrate", []string{".", "policy", "internal/migrate/nginxconf"}, "makes rules; which file they go to is for commands"},
 	{"internal/migrate/nginxconf", nil, "a syntax, whatever is in it"},
 	{"internal/prom", nil, "tables of metrics, whoever counts"},
+	{"internal/rls/descriptor", nil, "limits as Envoy's rate limit service has them: trees, whoever counts"},
+	{"internal/rls/files", []string{"internal/rls/descriptor"}, "a folder of them"},
+	{"internal/mistake", nil, "mistakes in files, whatever is in them"},
 	{"internal/statefile", nil, "a file that is whole at any moment, whatever is in it"},
 	{"internal/operator", nil, "how operators call, whatever they change"},
 	{"internal/bans", []string{".", "internal/engine", "policy", "internal/operator"}, "what operators see of bans and ban themselves, whoever answers requests"},
@@ -121,11 +124,11 @@ var layers = []struct {
 	{"bench/banbench", []string{"internal/testkit/netns", "bench/..."}, "floods servers, in a network of its own"},
 	{"bench/command", []string{".", "internal/cli", "bench/..."}, "flags of the benchmarks"},
 	{"bench", []string{"bench/command"}, "a main package, which nobody can import"},
-	{"cmd/fastlimit", []string{".", "ban/feed", "ban/nft", "policy", "toptalkers", "server", "bucket", "bucket/remote", "bucket/redisstore", "bucket/pgstore", "bucket/registry", "sync/gossip", "internal/cli", "internal/config", "internal/metrics", "internal/bans", "internal/overrides", "internal/liverules", "internal/audit", "internal/explain", "internal/lists", "internal/statefile", "internal/migrate/...", "internal/replay", "internal/screen", "internal/suggest", "internal/top"}, "flags, files, signals and wiring"},
+	{"cmd/fastlimit", []string{".", "ban/feed", "ban/nft", "policy", "toptalkers", "server", "bucket", "bucket/remote", "bucket/redisstore", "bucket/pgstore", "bucket/registry", "sync/gossip", "internal/cli", "internal/config", "internal/metrics", "internal/bans", "internal/overrides", "internal/liverules", "internal/audit", "internal/explain", "internal/lists", "internal/statefile", "internal/migrate/...", "internal/replay", "internal/screen", "internal/suggest", "internal/top", "internal/rls/..."}, "flags, files, signals and wiring"},
 }
 
 // basics know nothing of this module, and everybody may import them.
-var basics = []string{"internal/field", "internal/marks", "internal/heap", "internal/ascii", "internal/safetext", "internal/keytext", "internal/nat64", "internal/strictjson", "internal/bytesize", "internal/span", "internal/filestat", "internal/chain", "internal/frames", "internal/machine"}
+var basics = []string{"internal/field", "internal/mistake", "internal/marks", "internal/heap", "internal/ascii", "internal/safetext", "internal/keytext", "internal/nat64", "internal/strictjson", "internal/bytesize", "internal/span", "internal/filestat", "internal/chain", "internal/frames", "internal/machine"}
 
 func TestLayers(t *testing.T) {
 	t.Parallel()
@@ -157,11 +160,11 @@ func TestLayers(t *testing.T) {
 // a tree that ends in "/...", its own tree. Test kits are not listed: nothing imports them but tests.
 var order = [][]string{
 	{
-		"internal/field", "internal/ascii", "internal/heap", "internal/filestat", "internal/chain", "internal/frames", "internal/machine", "internal/statefile", "internal/audit", "internal/marks", "internal/safetext", "internal/keytext", "internal/nat64", "internal/bytesize", "internal/span", "internal/prom", "internal/screen", "internal/migrate/nginxconf", "internal/house/check", "internal/house/mutants",
+		"internal/field", "internal/mistake", "internal/ascii", "internal/heap", "internal/filestat", "internal/chain", "internal/frames", "internal/machine", "internal/statefile", "internal/audit", "internal/marks", "internal/safetext", "internal/keytext", "internal/nat64", "internal/bytesize", "internal/span", "internal/prom", "internal/screen", "internal/migrate/nginxconf", "internal/house/check", "internal/house/mutants",
 		"bench/defaults", "bench/reference", "bench/proc", "bench/load", "bench/report",
 	},
-	{"sketch", "internal/cli", "internal/top", "server/internal/latency", "server/internal/nowait", "server/internal/text", "internal/strictjson", "internal/operator", "bucket/registry"},
-	{"window", "bucket", "ban", "ban/feed"},
+	{"sketch", "internal/rls/descriptor", "internal/cli", "internal/top", "server/internal/latency", "server/internal/nowait", "server/internal/text", "internal/strictjson", "internal/operator", "bucket/registry"},
+	{"window", "bucket", "ban", "ban/feed", "internal/rls/files"},
 	{"limit", "internal/clock"},
 	{"internal/exact", "internal/queue", "internal/state", "internal/selfaudit"},
 	{"internal/engine"},
