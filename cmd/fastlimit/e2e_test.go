@@ -128,6 +128,18 @@ func serve(t *testing.T, args ...string) *process {
 // start runs a command that serves.
 func start(t *testing.T, cmd *exec.Cmd) *process {
 	t.Helper()
+	p := launch(t, cmd)
+	addrs := startLine.FindStringSubmatch(p.waitLog("fastlimit is serving"))
+	if addrs == nil {
+		t.Fatal("no addresses in the start line")
+	}
+	p.listen, p.admin = addrs[1], addrs[2]
+	return p
+}
+
+// launch runs a command whose log is read, until the test ends.
+func launch(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
 	p := &process{t: t, cmd: cmd, lines: make(chan string, 1000), done: make(chan struct{})}
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
@@ -147,11 +159,6 @@ func start(t *testing.T, cmd *exec.Cmd) *process {
 			t.Logf("log of %v:\n%s", cmd.Args, p.log.String())
 		}
 	})
-	addrs := startLine.FindStringSubmatch(p.waitLog("fastlimit is serving"))
-	if addrs == nil {
-		t.Fatal("no addresses in the start line")
-	}
-	p.listen, p.admin = addrs[1], addrs[2]
 	return p
 }
 

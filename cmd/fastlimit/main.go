@@ -40,7 +40,11 @@ type system struct {
 }
 
 func main() {
-	os.Exit(run(context.Background(), os.Args[1:], &system{
+	args, ignored := asRLS(os.Args[0], os.Args[1:])
+	if ignored {
+		fmt.Fprintln(os.Stderr, "warning: arguments are ignored: as ratelimit, fastlimit is configured by the environment")
+	}
+	os.Exit(run(context.Background(), args, &system{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, lookupEnv: os.LookupEnv,
 	}))
 }
@@ -64,6 +68,7 @@ type commands struct {
 	Key      keyCmd      `cmd:"" help:"Show the hash that top, bans and logs show for the value of a header or cookie, as in: fastlimit key - <key.txt."`
 	Reload   reloadCmd   `cmd:"" help:"Make a running node read its configuration again."`
 	Migrate  migrateCmd  `cmd:"" help:"Print rules for the limit_req and limit_conn lines of an nginx configuration, and list those that it cannot translate."`
+	RLS      rlsCmd      `cmd:"" name:"rls" help:"Serve Envoy's rate limit service in place of envoyproxy/ratelimit: the same environment variables, ports and files. A link called ratelimit does the same."`
 	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of the configuration file, for editors."`
 	Store    storeCmd    `cmd:"" help:"Create the schema that postgres needs."`
 	Version  versionCmd  `cmd:"" help:"Show version, commit and Go version."`

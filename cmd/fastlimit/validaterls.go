@@ -18,7 +18,7 @@ func (c *validateCmd) validateRLS(sys *system) error {
 	if err != nil {
 		return err
 	}
-	limits, warnings, err := files.Load(c.RLS, !ignoreDots, merge)
+	limits, warnings, err := files.Folder{Dir: c.RLS, DotFiles: !ignoreDots}.Load(merge)
 	for _, w := range warnings {
 		fmt.Fprintf(sys.stdout, "warning: %v\n", w)
 	}

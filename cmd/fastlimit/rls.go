@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fastlimit/fastlimit/internal/cli"
+	"github.com/fastlimit/fastlimit/internal/mistake"
+	"github.com/fastlimit/fastlimit/internal/rls/count"
+	"github.com/fastlimit/fastlimit/internal/rls/env"
+	"github.com/fastlimit/fastlimit/internal/rls/files"
+	rlsfront "github.com/fastlimit/fastlimit/internal/rls/front"
+	"github.com/fastlimit/fastlimit/internal/rls/service"
+)
+
+// rlsCmd has no flags: it is configured by the environment of the program that it replaces.
+type rlsCmd struct{}
+
+// Run implements the command.
+func (rlsCmd) Run(ctx context.Context, sys *system) error {
+	settings, warnings, err := env.Read(sys.lookupEnv)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	log := rlsLog(settings, sys.stderr)
+	for _, w := range warnings {
+		log.Warn(w)
+	}
+	n, err := newRLSNode(settings, log)
+	if err != nil {
+		return err
+	}
+	return cli.Signalled(ctx, cli.SignalHooks{
+		OnStop: func(s os.Signal) {
+			log.Info("stopping; a second signal stops at once", slog.String("signal", s.String()))
+		},
+		OnHangup: func() { n.hangups <- struct{}{} },
+	}, n.run)
+}
+
+func rlsLog(s env.Settings, w io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: s.LogLevel}
+	if s.LogJSON {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// asRLS returns the arguments of a program that was started under the name of the one that
+// it replaces, and whether it was: those that it has been given mean nothing.
+func asRLS(program string, args []string) ([]string, bool) {
+	if filepath.Base(program) != "ratelimit" {
+		return args, false
+	}
+	return []string{"rls"}, len(args) > 0
+}
+
+// rlsNode is the service with its configuration. Its goroutine is that of run.
+type rlsNode struct {
+	settings env.Settings
+	log      *slog.Logger
+	counters *count.Counters
+	service  *service.Service
+	front    *rlsfront.Front
+	folder   files.Folder
+	hangups  chan struct{}
+}
+
+func newRLSNode(s env.Settings, log *slog.Logger) (*rlsNode, error) {
+	counters, err := count.New(s.Clients)
+	if err != nil {
+		return nil, err
+	}
+	svc := service.New(s.Service, counters)
+	f, err := rlsfront.New(s, svc, log)
+	if err != nil {
+		return nil, err
+	}
+	return &rlsNode{
+		settings: s, log: log, counters: counters, service: svc, front: f, hangups: make(chan struct{}, 1),
+		folder: files.Folder{Dir: s.Files.Dir, Prefix: s.Files.Prefix, DotFiles: s.Files.DotFiles},
+	}, nil
+}
+
+func (n *rlsNode) run(ctx context.Context) error {
+	watcher := files.NewWatcher(n.folder)
+	watcher.Changed() // what is read now is known
+	n.load()
+	if err := n.front.Listen(n.settings); err != nil {
+		return err
+	}
+	addrs := n.front.Addrs()
+	// Scripts wait for this line at the level that is upstream's default.
+	n.log.Warn("fastlimit rls is serving", slog.String("grpc", addrs[0]), slog.String("http", addrs[1]), slog.String("debug", addrs[2]))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	served := make(chan error, 1)
+	go func() { served <- n.front.Serve(ctx) }()
+	ticks := time.NewTicker(time.Second)
+	defer ticks.Stop()
+	for {
+		select {
+		case err := <-served:
+			return err
+		case <-n.hangups:
+			n.load()
+		case <-ticks.C:
+			if watcher.Changed() {
+				n.load()
+			}
+			n.counters.Sweep(time.Duration(time.Now().UnixNano()))
+		}
+	}
+}
+
+// load puts the limits of the files in force, or logs what is wrong with them.
+func (n *rlsNode) load() {
+	limits, warnings, err := n.folder.Load(n.settings.Merge)
+	for _, w := range warnings {
+		n.log.Warn(w.Error())
+	}
+	if err != nil {
+		var all mistake.Errors
+		if !errors.As(err, &all) {
+			n.log.Error(err.Error())
+		}
+		for _, one := range all {
+			n.log.Error(one.Error())
+		}
+		n.log.Error("the configuration has errors: the limits in force stay", slog.Bool("any", n.service.Limits() != nil))
+	} else {
+		n.service.SetLimits(limits)
+		n.log.Info("the configuration is in force", slog.Int("domains", limits.Domains()), slog.Int("limits", limits.Len()))
+	}
+	now := n.service.Limits()
+	n.front.Ready(!n.settings.Healthy || now != nil && now.Domains() > 0)
+}

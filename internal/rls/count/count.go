@@ -1,0 +1,153 @@
+// Package count counts the hits of Envoy's rate limit service in fixed windows, in the
+// memory of this process.
+//
+// There is a table of windows (package bucket) for each unit that is in use, made when it is
+// first used. How many requests a limit admits is no part of a window, so that all limits of
+// a unit share a table, a limit may change while its window runs, and a request may bring a
+// limit of its own.
+//
+// A table has a fixed size. When it is full the lowest count of some is forgotten, and that
+// client begins at 0 again; [Counters.Evictions] counts those.
+package count
+
+import (
+	"crypto/rand"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/internal/rls/descriptor"
+	"github.com/fastlimit/fastlimit/sketch"
+)
+
+// Hit is what a request adds to one counter.
+type Hit struct {
+	Key  []byte // of the counter; no two counters of a unit have the same
+	Unit descriptor.Unit
+	Hits uint64 // 0 only asks
+
+	// Count is the count afterwards. Beyond 2^32-1 it is only known to be larger than that.
+	Count uint64
+}
+
+// Counters are safe for concurrent use. The zero value is not usable: call [New].
+type Counters struct {
+	hasher  sketch.Hasher
+	buckets int                        // of each table
+	tables  [8]atomic.Pointer[windows] // by unit
+	making  sync.Mutex
+}
+
+// windows are the counters of one unit.
+type windows struct {
+	bucket.Table
+
+	shape bucket.Shape
+}
+
+// New returns counters for so many clients of each unit at a time, which take 20 bytes for
+// each in use. Nobody can choose keys that share a counter: which do is random.
+func New(clients int) (*Counters, error) {
+	var secret sketch.Secret
+	rand.Read(secret[:])
+	hasher, err := sketch.NewHasher(secret, "rls")
+	c := &Counters{hasher: hasher, buckets: clients}
+	if err == nil {
+		_, err = c.table(descriptor.Second) // is the size possible?
+	}
+	return c, err
+}
+
+// table returns that of a unit.
+func (c *Counters) table(u descriptor.Unit) (*windows, error) {
+	if !u.Valid() {
+		return nil, fmt.Errorf("fastlimit/rls: unit %d is none", u)
+	}
+	if t := c.tables[u].Load(); t != nil {
+		return t, nil
+	}
+	c.making.Lock()
+	defer c.making.Unlock()
+	if t := c.tables[u].Load(); t != nil {
+		return t, nil
+	}
+	shape, err := bucket.NewWindow(bucket.MaxWindowUnits, u.Duration())
+	if err != nil {
+		return nil, err
+	}
+	t := &windows{shape: shape}
+	if err := t.Init(shape, (c.buckets+3)/4); err != nil {
+		return nil, err
+	}
+	c.tables[u].Store(t)
+	return t, nil
+}
+
+// Add counts hits, one after the other, in the windows of a time since 1970. It fails on a
+// unit that is none, and has then counted those before it.
+func (c *Counters) Add(now time.Duration, hits []Hit) error {
+	return c.each(now, hits, func(t *windows, d sketch.Digest, ticks uint64, h *Hit) {
+		if h.Hits == 0 {
+			h.Count = level(t.LookupLocked(d), ticks)
+			return
+		}
+		state, fits := t.TakeCounted(d, ticks, min(h.Hits, tooMany))
+		if h.Count = level(state, ticks); !fits { // the window is full now
+			h.Count = max(h.Hits, tooMany)
+		}
+	})
+}
+
+// tooMany is more than a window counts.
+const tooMany = bucket.MaxWindowUnits + 1
+
+// Ask sets the counts as if each of the hits were added, and no other, and adds none.
+func (c *Counters) Ask(now time.Duration, hits []Hit) error {
+	return c.each(now, hits, func(t *windows, d sketch.Digest, ticks uint64, h *Hit) {
+		before := level(t.LookupLocked(d), ticks)
+		h.Count = before + min(h.Hits, math.MaxUint64-before)
+	})
+}
+
+func (c *Counters) each(now time.Duration, hits []Hit, f func(t *windows, d sketch.Digest, ticks uint64, h *Hit)) error {
+	for i := range hits {
+		h := &hits[i]
+		t, err := c.table(h.Unit)
+		if err != nil {
+			return err
+		}
+		f(t, c.hasher.Bytes(h.Key), t.shape.WindowTicks(now), h)
+	}
+	return nil
+}
+
+// level is the count of a state. That of a window after this one is by a later reading of
+// the clock, and counts.
+func level(state, ticks uint64) uint64 {
+	if state < ticks {
+		return 0
+	}
+	return state & bucket.MaxWindowUnits
+}
+
+// Evictions returns how many counters were forgotten before their windows were over.
+func (c *Counters) Evictions() (n uint64) {
+	for i := range c.tables {
+		if t := c.tables[i].Load(); t != nil {
+			n += t.Evictions()
+		}
+	}
+	return n
+}
+
+// Sweep keeps lookups fast: it is to be called every second or so.
+func (c *Counters) Sweep(now time.Duration) {
+	for i := range c.tables {
+		if t := c.tables[i].Load(); t != nil {
+			t.Sweep(t.shape.WindowTicks(now), 0, 1)
+		}
+	}
+}

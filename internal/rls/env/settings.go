@@ -1,0 +1,231 @@
+// Package env reads the environment variables by which envoyproxy/ratelimit is configured.
+//
+// Each variable is one of four kinds:
+//
+//   - it decides something that fastlimit does: it is read, with upstream's default;
+//   - it decides something that fastlimit does not do: setting it is an error;
+//   - it only tunes or observes something that fastlimit does in its own way: one warning
+//     names those that are set;
+//   - it is none of upstream's: it is ignored, since an environment holds much else.
+package env
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fastlimit/fastlimit/internal/rls/service"
+)
+
+// Settings are what the variables say.
+type Settings struct {
+	HTTP  string // host:port of /json and /healthcheck
+	Debug string // host:port of /rlconfig
+	GRPC  string // host:port, or unix:/path
+
+	MaxAge, MaxAgeGrace time.Duration // of a gRPC connection
+	TLS                 *TLS          // of gRPC; nil for none
+
+	LogLevel slog.Level
+	LogJSON  bool
+
+	Files   Files
+	Merge   bool // files of one domain
+	Healthy bool // only with a domain
+
+	Service service.Config
+	Clients int // that are counted at a time, for each unit
+}
+
+// TLS is how gRPC is encrypted.
+type TLS struct{ CertFile, KeyFile, ClientCA, ClientSAN string }
+
+// Files is where the configuration is.
+type Files struct {
+	Dir      string // "": nowhere
+	Prefix   string // of the names that count, with dots for slashes
+	DotFiles bool
+}
+
+// reader reads variables and collects the errors.
+type reader struct {
+	lookup func(string) (string, bool)
+	errs   []error
+}
+
+// Read reads all variables. The error joins all that is wrong.
+func Read(lookup func(string) (string, bool)) (s Settings, warnings []string, err error) {
+	r := &reader{lookup: lookup}
+	s = Settings{
+		HTTP:  r.address("HOST", "PORT", 8080),
+		Debug: r.address("DEBUG_HOST", "DEBUG_PORT", 6070),
+		GRPC:  r.address("GRPC_HOST", "GRPC_PORT", 8081),
+
+		MaxAge:      r.duration("GRPC_MAX_CONNECTION_AGE", 24*time.Hour),
+		MaxAgeGrace: r.duration("GRPC_MAX_CONNECTION_AGE_GRACE", time.Hour),
+		TLS:         r.tls(),
+
+		LogLevel: r.logLevel(),
+		LogJSON:  strings.EqualFold(r.text("LOG_FORMAT", "text"), "json"),
+
+		Files:   r.files(),
+		Merge:   r.bool("MERGE_DOMAIN_CONFIG"),
+		Healthy: r.bool("HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED"),
+
+		Service: service.Config{
+			Shadow:          r.bool("SHADOW_MODE"),
+			Quota:           r.bool("QUOTA_MODE"),
+			StopWhenOver:    r.bool("STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT"),
+			Metadata:        r.bool("RESPONSE_DYNAMIC_METADATA"),
+			Headers:         r.bool("LIMIT_RESPONSE_HEADERS_ENABLED"),
+			LimitHeader:     r.text("LIMIT_LIMIT_HEADER", "RateLimit-Limit"),
+			RemainingHeader: r.text("LIMIT_REMAINING_HEADER", "RateLimit-Remaining"),
+			ResetHeader:     r.text("LIMIT_RESET_HEADER", "RateLimit-Reset"),
+		},
+		Clients: r.number("FASTLIMIT_CLIENTS", 1<<20, 1, 1<<30),
+	}
+	if path := r.text("GRPC_UDS", ""); path != "" {
+		s.GRPC = "unix:" + path
+	}
+	r.refuse()
+	return s, r.warnings(), errors.Join(r.errs...)
+}
+
+// get returns what a variable says, and whether it says something.
+func (r *reader) get(name string) (string, bool) {
+	text, set := r.lookup(name)
+	return text, set && text != ""
+}
+
+func (r *reader) fail(name, text, want string) {
+	r.errs = append(r.errs, fmt.Errorf("%s=%q: want %s", name, text, want))
+}
+
+func (r *reader) text(name, unset string) string {
+	if text, set := r.get(name); set {
+		return text
+	}
+	return unset
+}
+
+func (r *reader) bool(name string) bool {
+	text, set := r.get(name)
+	v, err := strconv.ParseBool(text)
+	if set && err != nil {
+		r.fail(name, text, "true or false")
+	}
+	return v
+}
+
+func (r *reader) number(name string, unset, least, most int) int {
+	text, set := r.get(name)
+	if !set {
+		return unset
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least || n > most {
+		r.fail(name, text, fmt.Sprintf("a number, %d to %d", least, most))
+	}
+	return n
+}
+
+func (r *reader) duration(name string, unset time.Duration) time.Duration {
+	text, set := r.get(name)
+	if !set {
+		return unset
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		r.fail(name, text, "a time such as 90s or 24h")
+	}
+	return d
+}
+
+func (r *reader) address(host, port string, unset int) string {
+	return net.JoinHostPort(r.text(host, "0.0.0.0"), strconv.Itoa(r.number(port, unset, 0, 65535)))
+}
+
+func (r *reader) logLevel() slog.Level {
+	levels := map[string]slog.Level{
+		"panic": slog.LevelError, "fatal": slog.LevelError, "error": slog.LevelError, "warn": slog.LevelWarn, "warning": slog.LevelWarn,
+		"info": slog.LevelInfo, "debug": slog.LevelDebug, "trace": slog.LevelDebug,
+	}
+	text := r.text("LOG_LEVEL", "warn")
+	level, known := levels[strings.ToLower(text)]
+	if !known {
+		r.fail("LOG_LEVEL", text, "error, warn, info or debug")
+	}
+	return level
+}
+
+func (r *reader) tls() *TLS {
+	if !r.bool("GRPC_SERVER_USE_TLS") {
+		return nil
+	}
+	t := &TLS{
+		CertFile: r.text("GRPC_SERVER_TLS_CERT", ""), KeyFile: r.text("GRPC_SERVER_TLS_KEY", ""),
+		ClientCA: r.text("GRPC_CLIENT_TLS_CACERT", ""), ClientSAN: r.text("GRPC_CLIENT_TLS_SAN", ""),
+	}
+	if t.CertFile == "" || t.KeyFile == "" {
+		r.errs = append(r.errs, errors.New("GRPC_SERVER_USE_TLS=true: want GRPC_SERVER_TLS_CERT and GRPC_SERVER_TLS_KEY too"))
+	}
+	return t
+}
+
+// files has upstream's rule: the files of a folder called config, or those beside it whose
+// names begin with "config.".
+func (r *reader) files() Files {
+	root, sub, app := r.text("RUNTIME_ROOT", "/srv/runtime_data/current"), r.text("RUNTIME_SUBDIRECTORY", ""), r.text("RUNTIME_APPDIRECTORY", "config")
+	f := Files{DotFiles: !r.bool("RUNTIME_IGNOREDOTFILES")}
+	if _, set := r.get("RUNTIME_WATCH_ROOT"); set && !r.bool("RUNTIME_WATCH_ROOT") {
+		f.Dir = filepath.Join(root, sub, app)
+	} else if sub != "" {
+		f.Dir, f.Prefix = filepath.Join(root, sub), app+"."
+	}
+	return f
+}
+
+// refuse reports variables that decide what fastlimit does not do.
+func (r *reader) refuse() {
+	for _, v := range []struct{ name, supported, fix string }{
+		{"CONFIG_TYPE", "FILE", "fastlimit reads its limits from files: want FILE"},
+		{"BACKEND_TYPE", "redis", "fastlimit counts in its memory: unset it"},
+		{"REDIS_URL", "none", "fastlimit counts in its memory, each process for itself: set REDIS_URL=none if that is what you want"},
+	} {
+		if text, set := r.get(v.name); set && !strings.EqualFold(text, v.supported) {
+			r.errs = append(r.errs, fmt.Errorf("%s=%q: %s", v.name, text, v.fix))
+		}
+	}
+	if r.bool("REDIS_PERSECOND") {
+		r.errs = append(r.errs, errors.New("REDIS_PERSECOND=true: there is no second Redis: unset it"))
+	}
+}
+
+// tuning are the variables, and with "*" the families of them, that change no answer.
+var tuning = []string{
+	"EXPIRATION_JITTER_MAX_SECONDS", "LOCAL_CACHE_SIZE_IN_BYTES", "NEAR_LIMIT_RATIO", "CACHE_KEY_PREFIX", "STATS_FLUSH_INTERVAL", "DISABLE_STATS", "EXTRA_TAGS",
+	"USE_STATSD", "STATSD_HOST", "STATSD_PORT", "USE_DOG_STATSD", "USE_DOG_STATSD_MOGRIFIERS", "USE_PROMETHEUS", "PROMETHEUS_ADDR", "PROMETHEUS_PATH",
+	"PROMETHEUS_MAPPER_YAML", "PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS", "TRACING_ENABLED", "TRACING_SERVICE_NAME", "TRACING_SERVICE_NAMESPACE",
+	"TRACING_SERVICE_INSTANCE_ID", "TRACING_EXPORTER_PROTOCOL", "TRACING_SAMPLING_RATE", "REDIS_POOL_SIZE", "REDIS_PIPELINE_WINDOW", "REDIS_PIPELINE_LIMIT",
+	"REDIS_TIMEOUT", "REDIS_TYPE", "REDIS_SOCKET_TYPE", "REDIS_AUTH", "REDIS_TLS",
+}
+
+func (r *reader) warnings() (all []string) {
+	if _, set := r.get("REDIS_URL"); !set {
+		all = append(all, "REDIS_URL is not set: each process counts for itself; REDIS_URL=none says so")
+	}
+	set := slices.DeleteFunc(slices.Clone(tuning), func(name string) bool {
+		_, set := r.get(name)
+		return !set
+	})
+	if len(set) > 0 {
+		all = append(all, "without effect here: "+strings.Join(set, ", "))
+	}
+	return all
+}

@@ -1,0 +1,95 @@
+package service
+
+import (
+	"strings"
+
+	"github.com/fastlimit/fastlimit/internal/rls/count"
+	"github.com/fastlimit/fastlimit/internal/rls/descriptor"
+)
+
+// work is what an answer is worked out with. It is used again, by one request at a time.
+type work struct {
+	applied []applied // to each descriptor
+	match   descriptor.Match
+	keys    []byte
+	hits    []count.Hit // of the descriptors with a limit
+	limits  []uint32    // of hits
+}
+
+// applied is what applies to a descriptor.
+type applied struct {
+	limit     *descriptor.Limit // nil: none
+	unlimited bool
+	key       [2]int // where it is in keys
+	hit       int    // which of hits it is
+}
+
+// find looks up the limits of all descriptors and prepares the hits to count.
+func (w *work) find(limits *descriptor.Limits, req *Request) {
+	w.applied, w.keys, w.hits, w.limits = w.applied[:0], w.keys[:0], w.hits[:0], w.limits[:0]
+	var replaced map[string]bool
+	for i := range req.Descriptors {
+		var a applied
+		if a.limit = w.limit(limits, req.Domain, &req.Descriptors[i]); a.limit != nil {
+			for _, name := range a.limit.Replaces {
+				if replaced == nil {
+					replaced = map[string]bool{}
+				}
+				replaced[name] = true
+			}
+			if a.unlimited = a.limit.Unlimited; a.unlimited {
+				a.limit = nil
+			} else {
+				a.key[0] = len(w.keys)
+				w.keys = appendKey(w.keys, req.Domain, &req.Descriptors[i], &w.match)
+				a.key[1] = len(w.keys)
+			}
+		}
+		w.applied = append(w.applied, a)
+	}
+	for i := range w.applied {
+		a := &w.applied[i]
+		if a.limit != nil && a.limit.Name != "" && replaced[a.limit.Name] {
+			a.limit = nil
+		}
+		if a.limit != nil {
+			a.hit = len(w.hits)
+			w.hits = append(w.hits, count.Hit{Key: w.keys[a.key[0]:a.key[1]], Unit: a.limit.Unit, Hits: req.hits(&req.Descriptors[i])})
+			w.limits = append(w.limits, a.limit.Requests)
+		}
+	}
+}
+
+// limit returns that of a descriptor: the one that it brings along, if its domain is known,
+// else the configured one.
+func (w *work) limit(limits *descriptor.Limits, domain string, d *Descriptor) *descriptor.Limit {
+	if d.Override == nil {
+		limits.Find(domain, d.Entries, &w.match)
+		return w.match.Limit
+	}
+	w.match.Limit = nil
+	if !limits.Has(domain) {
+		return nil
+	}
+	var path strings.Builder
+	path.WriteString(domain)
+	for _, e := range d.Entries {
+		path.WriteString("." + e.Key)
+		if e.Value != "" {
+			path.WriteString("_" + e.Value)
+		}
+	}
+	return &descriptor.Limit{Path: path.String(), Requests: d.Override.Requests, Unit: d.Override.Unit}
+}
+
+// over reports whether a hit is over its limit.
+func (w *work) over(hit int) bool { return w.hits[hit].Count > uint64(w.limits[hit]) }
+
+func (w *work) anyOver() bool {
+	for i := range w.hits {
+		if w.over(i) {
+			return true
+		}
+	}
+	return false
+}
