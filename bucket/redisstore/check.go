@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/bucket/remote"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -22,7 +23,7 @@ func (d *driver) check(ctx context.Context) error {
 	defer cancel()
 	err := d.client.eachPrimary(ctx, d.checkServer)
 	if err == nil {
-		_, err = d.probe(ctx, checkKeys)
+		_, err = probe(ctx, d.Exec, checkKeys, probeTake)
 	}
 	if err != nil {
 		return d.diagnose(ctx, asError(err))
@@ -87,14 +88,20 @@ const checkKeys = 64
 // and always has something to write.
 var probeShape, _ = bucket.NewShape(1000, time.Second, 1<<20)
 
-// Probe implements [remote.Driver]. A cluster of which less than half fails is usable, as
-// it is for batches.
-func (d *driver) Probe(ctx context.Context) error {
+// Probe implements [remote.Driver].
+func (d *driver) Probe(ctx context.Context) error { return d.usable(ctx, d.Exec, probeTake) }
+
+// execute is [remote.Driver.Exec].
+type execute func(ctx context.Context, ops []*bucket.Op, settle remote.Settle)
+
+// usable reports whether most of some operations succeed: a cluster of which less than half
+// fails is usable, as it is for batches.
+func (d *driver) usable(ctx context.Context, exec execute, op func(i int) *bucket.Op) error {
 	if d.client.cluster == nil {
-		_, err := d.probe(ctx, 1)
+		_, err := probe(ctx, exec, 1, op)
 		return err
 	}
-	failed, err := d.probe(ctx, checkKeys)
+	failed, err := probe(ctx, exec, checkKeys, op)
 	if failed > 0 {
 		d.client.reload(ctx)
 	}
@@ -104,14 +111,19 @@ func (d *driver) Probe(ctx context.Context) error {
 	return err
 }
 
-// probe takes from n separate buckets, which needs the same privileges as any take:
-// reading, writing and the script. It returns how many failed, and the first error.
-func (d *driver) probe(ctx context.Context, n int) (failed int, first error) {
+// probeTake is of a separate bucket, and needs the same privileges as any take: reading,
+// writing and the script.
+func probeTake(i int) *bucket.Op {
+	return &bucket.Op{Kind: bucket.Take, Key: probeKey + strconv.Itoa(i), Shape: probeShape, Cost: probeShape.Unit(), Count: 1}
+}
+
+// probe carries out n operations. It returns how many failed, and the first error.
+func probe(ctx context.Context, exec execute, n int, op func(i int) *bucket.Op) (failed int, first error) {
 	ops := make([]*bucket.Op, n)
 	for i := range ops {
-		ops[i] = &bucket.Op{Kind: bucket.Take, Key: probeKey + strconv.Itoa(i), Shape: probeShape, Cost: probeShape.Unit(), Count: 1}
+		ops[i] = op(i)
 	}
-	d.Exec(ctx, ops, func(_ *bucket.Op, _ bucket.Reply, err error) {
+	exec(ctx, ops, func(_ *bucket.Op, _ bucket.Reply, err error) {
 		if err != nil {
 			failed++
 			first = cmp.Or(first, err)

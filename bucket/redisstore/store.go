@@ -36,7 +36,15 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 }
 
 func open(ctx context.Context, d *driver) (*Store, error) {
-	err := d.check(ctx)
+	s, err := d.start(ctx, d, d.check(ctx))
+	if s == nil {
+		return nil, err
+	}
+	return &Store{s, d}, err
+}
+
+// start starts a store that does its work by as, whose check has returned err.
+func (d *driver) start(ctx context.Context, as remote.Driver, err error) (*remote.Store, error) {
 	// A lone replica may never be promoted, so waiting would not help.
 	replica := classify(err) == classReadOnly && d.config.oneServer()
 	if err != nil && (!errors.Is(err, bucket.ErrAway) || replica) {
@@ -44,12 +52,12 @@ func open(ctx context.Context, d *driver) (*Store, error) {
 		return nil, err
 	}
 	c := &d.config
-	return &Store{remote.Start(ctx, d, remote.Config{
+	return remote.Start(ctx, as, remote.Config{
 		Name: "redis", Target: d.client.target(), Classes: classes,
 		Timeout: c.Timeout, Workers: c.Workers, Queue: c.Queue,
 		RetryMin: c.RetryMin, RetryMax: c.RetryMax,
 		Logger: c.Logger,
-	}, err), d}, err
+	}, err), err
 }
 
 // driver is the [remote.Driver] of Redis.

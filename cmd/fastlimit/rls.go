@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/fastlimit/fastlimit/bucket/redisstore"
+	"github.com/fastlimit/fastlimit/bucket/remote"
 	"github.com/fastlimit/fastlimit/internal/cli"
 	"github.com/fastlimit/fastlimit/internal/mistake"
 	"github.com/fastlimit/fastlimit/internal/rls/count"
@@ -31,10 +33,11 @@ func (rlsCmd) Run(ctx context.Context, sys *system) error {
 	for _, w := range warnings {
 		log.Warn(w)
 	}
-	n, err := newRLSNode(settings, log)
+	n, err := newRLSNode(ctx, settings, log)
 	if err != nil {
 		return err
 	}
+	defer n.close()
 	return cli.Signalled(ctx, cli.SignalHooks{
 		OnStop: func(s os.Signal) {
 			log.Info("stopping; a second signal stops at once", slog.String("signal", s.String()))
@@ -67,24 +70,58 @@ type rlsNode struct {
 	counters *count.Counters
 	service  *service.Service
 	front    *rlsfront.Front
+	store    *remote.Store // nil: counts are this process's own
 	folder   files.Folder
 	hangups  chan struct{}
 }
 
-func newRLSNode(s env.Settings, log *slog.Logger) (*rlsNode, error) {
+func newRLSNode(ctx context.Context, s env.Settings, log *slog.Logger) (*rlsNode, error) {
 	counters, err := count.New(s.Clients)
 	if err != nil {
 		return nil, err
 	}
-	svc := service.New(s.Service, counters)
-	f, err := rlsfront.New(s, svc, log)
-	if err != nil {
+	n := &rlsNode{
+		settings: s, log: log, counters: counters, hangups: make(chan struct{}, 1),
+		folder: files.Folder{Dir: s.Files.Dir, Prefix: s.Files.Prefix, DotFiles: s.Files.DotFiles},
+	}
+	if err := n.open(ctx); err != nil {
 		return nil, err
 	}
-	return &rlsNode{
-		settings: s, log: log, counters: counters, service: svc, front: f, hangups: make(chan struct{}, 1),
-		folder: files.Folder{Dir: s.Files.Dir, Prefix: s.Files.Prefix, DotFiles: s.Files.DotFiles},
-	}, nil
+	if n.front, err = rlsfront.New(s, n.service, log); err != nil {
+		n.close()
+		return nil, err
+	}
+	return n, nil
+}
+
+// open makes the service, on Redis if there is one. A Redis that is away is used once it is
+// back.
+func (n *rlsNode) open(ctx context.Context) error {
+	if n.settings.Redis == nil {
+		n.service = service.New(n.settings.Service, n.counters)
+		return nil
+	}
+	c := *n.settings.Redis
+	c.Logger = n.log
+	store, err := redisstore.OpenHits(ctx, c, n.settings.Jitter)
+	if store == nil {
+		return err
+	}
+	if err != nil {
+		n.log.Warn("Redis is away: until it is back this process counts for itself", slog.Any("error", err))
+	}
+	n.store = store
+	n.service = service.New(n.settings.Service, count.NewShared(n.counters, store, n.settings.Prefix, c.Timeout))
+	return nil
+}
+
+func (n *rlsNode) close() {
+	if n.store == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = n.store.Close(ctx) // what is lost is some counts
 }
 
 func (n *rlsNode) run(ctx context.Context) error {

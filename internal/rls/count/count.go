@@ -25,9 +25,11 @@ import (
 
 // Hit is what a request adds to one counter.
 type Hit struct {
-	Key  []byte // of the counter; no two counters of a unit have the same
-	Unit descriptor.Unit
-	Hits uint64 // 0 only asks
+	Key   []byte // of the counter; no two counters of a unit have the same
+	Name  []byte // of the counter in a store, without its window; for [Shared]
+	Unit  descriptor.Unit
+	Hits  uint64 // 0 only asks
+	Limit uint64 // counts above it are all the same to the caller; for [Shared]
 
 	// Count is the count afterwards. Beyond 2^32-1 it is only known to be larger than that.
 	Count uint64
@@ -132,6 +134,9 @@ func level(state, ticks uint64) uint64 {
 	}
 	return state & bucket.MaxWindowUnits
 }
+
+// Named reports that hits need no name.
+func (*Counters) Named() bool { return false }
 
 // Evictions returns how many counters were forgotten before their windows were over.
 func (c *Counters) Evictions() (n uint64) {

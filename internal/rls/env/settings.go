@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fastlimit/fastlimit/bucket/redisstore"
 	"github.com/fastlimit/fastlimit/internal/rls/service"
 )
 
@@ -41,6 +42,10 @@ type Settings struct {
 
 	Service service.Config
 	Clients int // that are counted at a time, for each unit
+
+	Redis  *redisstore.Config // nil: counts are this process's own
+	Prefix string             // of keys in Redis
+	Jitter time.Duration      // by which keys may live longer
 }
 
 // TLS is how gRPC is encrypted.
@@ -89,6 +94,10 @@ func Read(lookup func(string) (string, bool)) (s Settings, warnings []string, er
 			ResetHeader:     r.text("LIMIT_RESET_HEADER", "RateLimit-Reset"),
 		},
 		Clients: r.number("FASTLIMIT_CLIENTS", 1<<20, 1, 1<<30),
+
+		Redis:  r.redis(),
+		Prefix: r.text("CACHE_KEY_PREFIX", ""),
+		Jitter: time.Duration(r.number("EXPIRATION_JITTER_MAX_SECONDS", 300, 0, 1<<30)) * time.Second,
 	}
 	if path := r.text("GRPC_UDS", ""); path != "" {
 		s.GRPC = "unix:" + path
@@ -195,8 +204,7 @@ func (r *reader) files() Files {
 func (r *reader) refuse() {
 	for _, v := range []struct{ name, supported, fix string }{
 		{"CONFIG_TYPE", "FILE", "fastlimit reads its limits from files: want FILE"},
-		{"BACKEND_TYPE", "redis", "fastlimit counts in its memory: unset it"},
-		{"REDIS_URL", "none", "fastlimit counts in its memory, each process for itself: set REDIS_URL=none if that is what you want"},
+		{"BACKEND_TYPE", "redis", "fastlimit counts in Redis or in its memory: unset it"},
 	} {
 		if text, set := r.get(v.name); set && !strings.EqualFold(text, v.supported) {
 			r.errs = append(r.errs, fmt.Errorf("%s=%q: %s", v.name, text, v.fix))
@@ -205,15 +213,19 @@ func (r *reader) refuse() {
 	if r.bool("REDIS_PERSECOND") {
 		r.errs = append(r.errs, errors.New("REDIS_PERSECOND=true: there is no second Redis: unset it"))
 	}
+	if r.bool("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION") {
+		r.errs = append(r.errs, errors.New("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION=true: names are verified: unset it, and give Redis a certificate of its name"))
+	}
 }
 
 // tuning are the variables, and with "*" the families of them, that change no answer.
 var tuning = []string{
-	"EXPIRATION_JITTER_MAX_SECONDS", "LOCAL_CACHE_SIZE_IN_BYTES", "NEAR_LIMIT_RATIO", "CACHE_KEY_PREFIX", "STATS_FLUSH_INTERVAL", "DISABLE_STATS", "EXTRA_TAGS",
+	"LOCAL_CACHE_SIZE_IN_BYTES", "NEAR_LIMIT_RATIO", "STATS_FLUSH_INTERVAL", "DISABLE_STATS", "EXTRA_TAGS",
 	"USE_STATSD", "STATSD_HOST", "STATSD_PORT", "USE_DOG_STATSD", "USE_DOG_STATSD_MOGRIFIERS", "USE_PROMETHEUS", "PROMETHEUS_ADDR", "PROMETHEUS_PATH",
 	"PROMETHEUS_MAPPER_YAML", "PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS", "TRACING_ENABLED", "TRACING_SERVICE_NAME", "TRACING_SERVICE_NAMESPACE",
 	"TRACING_SERVICE_INSTANCE_ID", "TRACING_EXPORTER_PROTOCOL", "TRACING_SAMPLING_RATE", "REDIS_POOL_SIZE", "REDIS_PIPELINE_WINDOW", "REDIS_PIPELINE_LIMIT",
-	"REDIS_TIMEOUT", "REDIS_TYPE", "REDIS_SOCKET_TYPE", "REDIS_AUTH", "REDIS_TLS",
+	"REDIS_TIMEOUT", "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION", "REDIS_CLUSTER_PIPELINE_PARALLELISM", "REDIS_POOL_ON_EMPTY_BEHAVIOR",
+	"REDIS_STARTUP_INITIAL_INTERVAL", "REDIS_STARTUP_MAX_INTERVAL", "REDIS_STARTUP_MAX_ELAPSED_TIME",
 }
 
 func (r *reader) warnings() (all []string) {

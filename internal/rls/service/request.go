@@ -60,21 +60,37 @@ func (r *Request) hits(d *Descriptor) uint64 {
 }
 
 // appendKey appends the key of a descriptor's counter: the domain and all entries, each
-// framed, with the wildcard in place of a value that shares the counter of others.
+// framed.
 func appendKey(key []byte, domain string, d *Descriptor, m *descriptor.Match) []byte {
 	key = appendFramed(key, domain)
-	for i, e := range d.Entries {
-		value := e.Value
-		if m.Limit != nil {
-			if shared, ok := m.Shared(i, e); ok {
-				value = shared
-			}
-		}
-		key = appendFramed(appendFramed(key, e.Key), value)
+	for i := range d.Entries {
+		key = appendFramed(appendFramed(key, d.Entries[i].Key), counted(d, i, m))
 	}
 	return key
 }
 
 func appendFramed(key []byte, s string) []byte {
 	return append(binary.AppendUvarint(key, uint64(len(s))), s...)
+}
+
+// appendName appends upstream's name of the same counter, in which parts are not told
+// apart.
+func appendName(name []byte, domain string, d *Descriptor, m *descriptor.Match) []byte {
+	name = append(append(name, domain...), '_')
+	for i := range d.Entries {
+		name = append(append(name, d.Entries[i].Key...), '_')
+		name = append(append(name, counted(d, i, m)...), '_')
+	}
+	return name
+}
+
+// counted returns the value of an entry, or the wildcard in its place if that shares a
+// counter among its values.
+func counted(d *Descriptor, i int, m *descriptor.Match) string {
+	if m.Limit != nil {
+		if shared, ok := m.Shared(i, d.Entries[i]); ok {
+			return shared
+		}
+	}
+	return d.Entries[i].Value
 }

@@ -22,6 +22,7 @@ import (
 type Counter interface {
 	Add(now time.Duration, hits []count.Hit) error
 	Ask(now time.Duration, hits []count.Hit) error
+	Named() bool // whether hits need a name
 }
 
 // Config is how a service answers. The fields are envoyproxy/ratelimit's variables.
@@ -93,7 +94,7 @@ func (s *Service) Decide(now time.Duration, req *Request) (*Response, error) {
 	}
 	w := s.work.Get().(*work)
 	defer s.work.Put(w)
-	w.find(limits, req)
+	w.find(limits, req, s.counter.Named())
 	if err := s.count(now, w); err != nil {
 		return nil, err
 	}

@@ -13,7 +13,6 @@ type work struct {
 	match   descriptor.Match
 	keys    []byte
 	hits    []count.Hit // of the descriptors with a limit
-	limits  []uint32    // of hits
 }
 
 // applied is what applies to a descriptor.
@@ -21,12 +20,13 @@ type applied struct {
 	limit     *descriptor.Limit // nil: none
 	unlimited bool
 	key       [2]int // where it is in keys
+	name      int    // where its name ends, which follows it
 	hit       int    // which of hits it is
 }
 
 // find looks up the limits of all descriptors and prepares the hits to count.
-func (w *work) find(limits *descriptor.Limits, req *Request) {
-	w.applied, w.keys, w.hits, w.limits = w.applied[:0], w.keys[:0], w.hits[:0], w.limits[:0]
+func (w *work) find(limits *descriptor.Limits, req *Request, named bool) {
+	w.applied, w.keys, w.hits = w.applied[:0], w.keys[:0], w.hits[:0]
 	var replaced map[string]bool
 	for i := range req.Descriptors {
 		var a applied
@@ -43,6 +43,10 @@ func (w *work) find(limits *descriptor.Limits, req *Request) {
 				a.key[0] = len(w.keys)
 				w.keys = appendKey(w.keys, req.Domain, &req.Descriptors[i], &w.match)
 				a.key[1] = len(w.keys)
+				if named {
+					w.keys = appendName(w.keys, req.Domain, &req.Descriptors[i], &w.match)
+				}
+				a.name = len(w.keys)
 			}
 		}
 		w.applied = append(w.applied, a)
@@ -54,8 +58,10 @@ func (w *work) find(limits *descriptor.Limits, req *Request) {
 		}
 		if a.limit != nil {
 			a.hit = len(w.hits)
-			w.hits = append(w.hits, count.Hit{Key: w.keys[a.key[0]:a.key[1]], Unit: a.limit.Unit, Hits: req.hits(&req.Descriptors[i])})
-			w.limits = append(w.limits, a.limit.Requests)
+			w.hits = append(w.hits, count.Hit{
+				Key: w.keys[a.key[0]:a.key[1]], Name: w.keys[a.key[1]:a.name], Unit: a.limit.Unit,
+				Hits: req.hits(&req.Descriptors[i]), Limit: uint64(a.limit.Requests),
+			})
 		}
 	}
 }
@@ -83,7 +89,7 @@ func (w *work) limit(limits *descriptor.Limits, domain string, d *Descriptor) *d
 }
 
 // over reports whether a hit is over its limit.
-func (w *work) over(hit int) bool { return w.hits[hit].Count > uint64(w.limits[hit]) }
+func (w *work) over(hit int) bool { return w.hits[hit].Count > w.hits[hit].Limit }
 
 func (w *work) anyOver() bool {
 	for i := range w.hits {
