@@ -18,6 +18,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/rls/files"
 	rlsfront "github.com/fastlimit/fastlimit/internal/rls/front"
 	"github.com/fastlimit/fastlimit/internal/rls/service"
+	"github.com/fastlimit/fastlimit/internal/rls/stats"
 )
 
 // rlsCmd has no flags: it is configured by the environment of the program that it replaces.
@@ -68,6 +69,7 @@ type rlsNode struct {
 	settings env.Settings
 	log      *slog.Logger
 	counters *count.Counters
+	stats    *stats.Registry
 	service  *service.Service
 	front    *rlsfront.Front
 	store    *remote.Store // nil: counts are this process's own
@@ -81,13 +83,13 @@ func newRLSNode(ctx context.Context, s env.Settings, log *slog.Logger) (*rlsNode
 		return nil, err
 	}
 	n := &rlsNode{
-		settings: s, log: log, counters: counters, hangups: make(chan struct{}, 1),
+		settings: s, log: log, counters: counters, stats: stats.New(s.Near, counters.Evictions), hangups: make(chan struct{}, 1),
 		folder: files.Folder{Dir: s.Files.Dir, Prefix: s.Files.Prefix, DotFiles: s.Files.DotFiles},
 	}
 	if err := n.open(ctx); err != nil {
 		return nil, err
 	}
-	if n.front, err = rlsfront.New(s, n.service, log); err != nil {
+	if n.front, err = rlsfront.New(s, n.service, n.stats, log); err != nil {
 		n.close()
 		return nil, err
 	}
@@ -98,7 +100,7 @@ func newRLSNode(ctx context.Context, s env.Settings, log *slog.Logger) (*rlsNode
 // back.
 func (n *rlsNode) open(ctx context.Context) error {
 	if n.settings.Redis == nil {
-		n.service = service.New(n.settings.Service, n.counters)
+		n.service = service.New(n.settings.Service, n.counters, n.stats)
 		return nil
 	}
 	c := *n.settings.Redis
@@ -111,7 +113,7 @@ func (n *rlsNode) open(ctx context.Context) error {
 		n.log.Warn("Redis is away: until it is back this process counts for itself", slog.Any("error", err))
 	}
 	n.store = store
-	n.service = service.New(n.settings.Service, count.NewShared(n.counters, store, n.settings.Prefix, c.Timeout))
+	n.service = service.New(n.settings.Service, count.NewShared(n.counters, store, n.settings.Prefix, c.Timeout), n.stats)
 	return nil
 }
 
@@ -131,9 +133,8 @@ func (n *rlsNode) run(ctx context.Context) error {
 	if err := n.front.Listen(n.settings); err != nil {
 		return err
 	}
-	addrs := n.front.Addrs()
 	// Scripts wait for this line at the level that is upstream's default.
-	n.log.Warn("fastlimit rls is serving", slog.String("grpc", addrs[0]), slog.String("http", addrs[1]), slog.String("debug", addrs[2]))
+	n.log.LogAttrs(ctx, slog.LevelWarn, "fastlimit rls is serving", n.front.Addrs()...)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	served := make(chan error, 1)
@@ -162,6 +163,7 @@ func (n *rlsNode) load() {
 		n.log.Warn(w.Error())
 	}
 	if err != nil {
+		n.stats.ConfigErrors.Add(1)
 		var all mistake.Errors
 		if !errors.As(err, &all) {
 			n.log.Error(err.Error())
@@ -172,6 +174,7 @@ func (n *rlsNode) load() {
 		n.log.Error("the configuration has errors: the limits in force stay", slog.Bool("any", n.service.Limits() != nil))
 	} else {
 		n.service.SetLimits(limits)
+		n.stats.ConfigLoads.Add(1)
 		n.log.Info("the configuration is in force", slog.Int("domains", limits.Domains()), slog.Int("limits", limits.Len()))
 	}
 	now := n.service.Limits()

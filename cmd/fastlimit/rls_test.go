@@ -28,11 +28,12 @@ import (
 type rls struct {
 	*process
 
-	grpc, http, debug string
-	root              string // RUNTIME_ROOT
+	grpc, http, debug, metrics string
+
+	root string // RUNTIME_ROOT
 }
 
-var rlsLine = regexp.MustCompile(`msg="fastlimit rls is serving" grpc=(\S+) http=(\S+) debug=(\S+)`)
+var rlsLine = regexp.MustCompile(`msg="fastlimit rls is serving" grpc=(\S+) http=(\S+) debug=(\S+)(?: metrics=(\S+))?`)
 
 // shop is a file with a limit of two for each user.
 const shop = "domain: shop\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 2}}]\n"
@@ -55,7 +56,7 @@ func startRLS(t *testing.T, files map[string]string, env ...string) *rls {
 	if addrs == nil {
 		t.Fatal("no addresses in the start line")
 	}
-	r.grpc, r.http, r.debug = addrs[1], addrs[2], addrs[3]
+	r.grpc, r.http, r.debug, r.metrics = addrs[1], addrs[2], addrs[3], addrs[4]
 	return r
 }
 
@@ -128,7 +129,7 @@ func page(t *testing.T, method, url, body string) string {
 // TestRLS: gRPC and JSON give the same answers from the same counters.
 func TestRLS(t *testing.T) {
 	t.Parallel()
-	r := startRLS(t, map[string]string{"config/a.yaml": shop})
+	r := startRLS(t, map[string]string{"config/a.yaml": shop}, "USE_PROMETHEUS=true", "PROMETHEUS_ADDR=127.0.0.1:0", "PROMETHEUS_PATH=/m")
 	c := r.dial(t, insecure.NewCredentials())
 	const user = `{"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"a"}]}]}`
 	if got := remaining(t, c, "user", "a"); got != 1 {
@@ -160,6 +161,16 @@ func TestRLS(t *testing.T) {
 	health, err := grpc_health_v1.NewHealthClient(c).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "ratelimit"})
 	if err != nil || health.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING || page(t, "GET", "http://"+r.http+"/healthcheck", "") != "200 OK" {
 		t.Errorf("health: %v, %v", health, err)
+	}
+	metrics := page(t, "GET", "http://"+r.metrics+"/m", "") + "\n"
+	for _, want := range []string{
+		`ratelimit_service_rate_limit_total_hits{domain="shop",key1="user",key2=""} 4`, `ratelimit_service_rate_limit_over_limit{domain="shop",key1="user",key2=""} 2`,
+		"ratelimit_service_config_load_success 1", `ratelimit_service_total_requests{grpc_method="ShouldRateLimit"} 3`,
+		`ratelimit_service_should_rate_limit_error{err_type="service_error"} 3`,
+	} {
+		if !strings.Contains(metrics, "\n"+want+"\n") {
+			t.Errorf("metrics lack %s", want)
+		}
 	}
 	r.signal(syscall.SIGTERM)
 	if code := r.wait(); code != 128+int(syscall.SIGTERM) && code != 0 {
@@ -218,7 +229,7 @@ func TestRLSAsRatelimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(link, "--whatever", "x")
-	cmd.Env = []string{"PORT=0", "GRPC_UDS=" + filepath.Join(t.TempDir(), "s"), "DEBUG_PORT=0", "USE_STATSD=false", "LOG_FORMAT=json", "SOMETHING=else"}
+	cmd.Env = []string{"PORT=0", "GRPC_UDS=" + filepath.Join(t.TempDir(), "s"), "DEBUG_PORT=0", "USE_STATSD=true", "LOG_FORMAT=json", "SOMETHING=else"}
 	p := launch(t, cmd)
 	p.waitLog("warning: arguments are ignored")
 	p.waitLog("REDIS_URL is not set")

@@ -99,4 +99,30 @@ func (m *Match) Shared(i int, e Entry) (value string, ok bool) {
 	return strings.TrimPrefix(s.node.step, e.Key+"_"), true
 }
 
+// ByRequest reports whether the metrics of the limit are named by values of the request, as
+// detailed_metric and value_to_metric ask for. Else they are named by [Limit.Steps].
+func (m *Match) ByRequest() bool {
+	return m.Limit.Detailed || slices.ContainsFunc(m.steps, func(s step) bool { return s.node.byValue })
+}
+
+// Step returns what the step of an entry is called in metrics that are named by values of
+// the request.
+func (m *Match) Step(i int, e Entry) string {
+	s := m.steps[i]
+	value := ""
+	shared, ok := m.Shared(i, e)
+	switch {
+	case ok:
+		value = shared
+	case m.Limit.Detailed || s.by == byBoth || s.node.byValue:
+		value = e.Value
+	case s.by == byWildcard:
+		return s.node.step
+	}
+	if value == "" {
+		return e.Key
+	}
+	return e.Key + "_" + value
+}
+
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fastlimit/fastlimit/internal/mistake"
@@ -12,6 +13,7 @@ import (
 // Limit is what applies to a request. It is immutable.
 type Limit struct {
 	Path      string // domain and steps, joined by dots
+	Steps     []string
 	Requests  uint32 // admitted in each window; 0 admits none
 	Unit      Unit
 	Unlimited bool // Requests and Unit mean nothing
@@ -93,11 +95,11 @@ func (b *builder) config(c *Config, merge bool) {
 		root = &node{}
 		b.limits.domains[c.Domain] = root
 	}
-	b.children(root, c.Domain, c.Descriptors)
+	b.children(root, c.Domain, nil, c.Descriptors)
 }
 
-// children adds the descriptors below a node. path is that of the node.
-func (b *builder) children(parent *node, path string, all []Descriptor) {
+// children adds the descriptors below a node. path and steps lead to the node.
+func (b *builder) children(parent *node, path string, steps []string, all []Descriptor) {
 	for i := range all {
 		d := &all[i]
 		if d.Key == "" {
@@ -105,7 +107,7 @@ func (b *builder) children(parent *node, path string, all []Descriptor) {
 			continue
 		}
 		n := &node{step: d.step(), byValue: d.ValueToMetric, shared: d.ShareThreshold}
-		path := path + "." + n.step
+		path, steps := path+"."+n.step, append(slices.Clip(steps), n.step)
 		if parent.children[n.step] != nil {
 			b.fail(d.Place, path, "a second descriptor of this key and value", "join the two")
 			continue
@@ -114,10 +116,10 @@ func (b *builder) children(parent *node, path string, all []Descriptor) {
 			b.fail(d.Place, path, "share_threshold without a wildcard", `write a value with "*", or remove share_threshold`)
 		}
 		if d.Limit != nil {
-			n.limit = b.limit(d, path)
+			n.limit = b.limit(d, path, steps)
 		}
 		parent.add(n)
-		b.children(n, path, d.Descriptors)
+		b.children(n, path, steps, d.Descriptors)
 	}
 }
 
@@ -132,7 +134,7 @@ func (n *node) add(child *node) {
 }
 
 // limit checks the limit of a descriptor and returns it.
-func (b *builder) limit(d *Descriptor, path string) *Limit {
+func (b *builder) limit(d *Descriptor, path string, steps []string) *Limit {
 	p := d.Limit
 	switch {
 	case p.Unlimited && p.Unit.Valid():
@@ -151,8 +153,24 @@ func (b *builder) limit(d *Descriptor, path string) *Limit {
 	}
 	b.limits.limits++
 	return &Limit{
-		Path: path, Requests: p.Requests, Unit: p.Unit, Unlimited: p.Unlimited, Shadow: d.Shadow, Quota: d.Quota,
+		Path: path, Steps: steps, Requests: p.Requests, Unit: p.Unit, Unlimited: p.Unlimited, Shadow: d.Shadow, Quota: d.Quota,
 		Detailed: d.DetailedMetric, Name: p.Name, Replaces: p.Replaces, Metadata: d.Metadata,
+	}
+}
+
+// Each calls f for every limit, with its domain.
+func (l *Limits) Each(f func(domain string, limit *Limit)) {
+	for domain, root := range l.domains {
+		root.each(func(x *Limit) { f(domain, x) })
+	}
+}
+
+func (n *node) each(f func(*Limit)) {
+	if n.limit != nil {
+		f(n.limit)
+	}
+	for _, child := range n.children {
+		child.each(f)
 	}
 }
 

@@ -45,7 +45,11 @@ type Settings struct {
 
 	Redis  *redisstore.Config // nil: counts are this process's own
 	Prefix string             // of keys in Redis
-	Jitter time.Duration      // by which keys may live longer
+
+	Near        float64 // the part of a limit above which hits are near it
+	Metrics     string  // host:port of Prometheus' metrics; "" for none
+	MetricsPath string
+	Jitter      time.Duration // by which keys may live longer
 }
 
 // TLS is how gRPC is encrypted.
@@ -97,10 +101,16 @@ func Read(lookup func(string) (string, bool)) (s Settings, warnings []string, er
 
 		Redis:  r.redis(),
 		Prefix: r.text("CACHE_KEY_PREFIX", ""),
-		Jitter: time.Duration(r.number("EXPIRATION_JITTER_MAX_SECONDS", 300, 0, 1<<30)) * time.Second,
+
+		Near:        r.part("NEAR_LIMIT_RATIO", 0.8),
+		MetricsPath: r.text("PROMETHEUS_PATH", "/metrics"),
+		Jitter:      time.Duration(r.number("EXPIRATION_JITTER_MAX_SECONDS", 300, 0, 1<<30)) * time.Second,
 	}
 	if path := r.text("GRPC_UDS", ""); path != "" {
 		s.GRPC = "unix:" + path
+	}
+	if r.bool("USE_PROMETHEUS") {
+		s.Metrics = r.text("PROMETHEUS_ADDR", ":9090")
 	}
 	r.refuse()
 	return s, r.warnings(), errors.Join(r.errs...)
@@ -140,6 +150,18 @@ func (r *reader) number(name string, unset, least, most int) int {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < least || n > most {
 		r.fail(name, text, fmt.Sprintf("a number, %d to %d", least, most))
+	}
+	return n
+}
+
+func (r *reader) part(name string, unset float64) float64 {
+	text, set := r.get(name)
+	if !set {
+		return unset
+	}
+	n, err := strconv.ParseFloat(text, 32)
+	if err != nil || !(n >= 0 && n <= 1) {
+		r.fail(name, text, "a number from 0 to 1")
 	}
 	return n
 }
@@ -220,9 +242,8 @@ func (r *reader) refuse() {
 
 // tuning are the variables, and with "*" the families of them, that change no answer.
 var tuning = []string{
-	"LOCAL_CACHE_SIZE_IN_BYTES", "NEAR_LIMIT_RATIO", "STATS_FLUSH_INTERVAL", "DISABLE_STATS", "EXTRA_TAGS",
-	"USE_STATSD", "STATSD_HOST", "STATSD_PORT", "USE_DOG_STATSD", "USE_DOG_STATSD_MOGRIFIERS", "USE_PROMETHEUS", "PROMETHEUS_ADDR", "PROMETHEUS_PATH",
-	"PROMETHEUS_MAPPER_YAML", "PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS", "TRACING_ENABLED", "TRACING_SERVICE_NAME", "TRACING_SERVICE_NAMESPACE",
+	"LOCAL_CACHE_SIZE_IN_BYTES", "STATS_FLUSH_INTERVAL", "DISABLE_STATS", "EXTRA_TAGS",
+	"USE_STATSD", "STATSD_HOST", "STATSD_PORT", "USE_DOG_STATSD", "USE_DOG_STATSD_MOGRIFIERS", "PROMETHEUS_MAPPER_YAML", "PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS", "TRACING_ENABLED", "TRACING_SERVICE_NAME", "TRACING_SERVICE_NAMESPACE",
 	"TRACING_SERVICE_INSTANCE_ID", "TRACING_EXPORTER_PROTOCOL", "TRACING_SAMPLING_RATE", "REDIS_POOL_SIZE", "REDIS_PIPELINE_WINDOW", "REDIS_PIPELINE_LIMIT",
 	"REDIS_TIMEOUT", "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION", "REDIS_CLUSTER_PIPELINE_PARALLELISM", "REDIS_POOL_ON_EMPTY_BEHAVIOR",
 	"REDIS_STARTUP_INITIAL_INTERVAL", "REDIS_STARTUP_MAX_INTERVAL", "REDIS_STARTUP_MAX_ELAPSED_TIME",
@@ -233,8 +254,8 @@ func (r *reader) warnings() (all []string) {
 		all = append(all, "REDIS_URL is not set: each process counts for itself; REDIS_URL=none says so")
 	}
 	set := slices.DeleteFunc(slices.Clone(tuning), func(name string) bool {
-		_, set := r.get(name)
-		return !set
+		text, set := r.get(name)
+		return !set || text == "false"
 	})
 	if len(set) > 0 {
 		all = append(all, "without effect here: "+strings.Join(set, ", "))

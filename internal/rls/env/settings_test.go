@@ -23,7 +23,7 @@ func TestDefaults(t *testing.T) {
 	got, warnings, err := readFrom(map[string]string{"REDIS_URL": "none", "PATH": "/bin", "HOST": ""})
 	want := Settings{
 		HTTP: "0.0.0.0:8080", Debug: "0.0.0.0:6070", GRPC: "0.0.0.0:8081", MaxAge: 24 * time.Hour, MaxAgeGrace: time.Hour,
-		LogLevel: slog.LevelWarn, Files: Files{DotFiles: true}, Clients: 1 << 20, Jitter: 300 * time.Second,
+		LogLevel: slog.LevelWarn, Files: Files{DotFiles: true}, Clients: 1 << 20, Jitter: 300 * time.Second, Near: 0.8, MetricsPath: "/metrics",
 		Service: service.Config{LimitHeader: "RateLimit-Limit", RemainingHeader: "RateLimit-Remaining", ResetHeader: "RateLimit-Reset"},
 	}
 	if err != nil || len(warnings) > 0 || !reflect.DeepEqual(got, want) {
@@ -40,11 +40,11 @@ func TestRead(t *testing.T) {
 		"RUNTIME_SUBDIRECTORY": "sub", "RUNTIME_IGNOREDOTFILES": "1", "MERGE_DOMAIN_CONFIG": "true",
 		"HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED": "true", "SHADOW_MODE": "true", "QUOTA_MODE": "true", "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT": "true",
 		"RESPONSE_DYNAMIC_METADATA": "true", "LIMIT_RESPONSE_HEADERS_ENABLED": "true", "LIMIT_LIMIT_HEADER": "L", "LIMIT_REMAINING_HEADER": "R",
-		"LIMIT_RESET_HEADER": "S", "FASTLIMIT_CLIENTS": "9", "CONFIG_TYPE": "FILE", "BACKEND_TYPE": "redis", "REDIS_URL": "NONE", "CACHE_KEY_PREFIX": "p", "EXPIRATION_JITTER_MAX_SECONDS": "9",
+		"LIMIT_RESET_HEADER": "S", "FASTLIMIT_CLIENTS": "9", "CONFIG_TYPE": "FILE", "BACKEND_TYPE": "redis", "REDIS_URL": "NONE", "CACHE_KEY_PREFIX": "p", "USE_PROMETHEUS": "true", "PROMETHEUS_ADDR": ":1", "PROMETHEUS_PATH": "/m", "NEAR_LIMIT_RATIO": "0.5", "EXPIRATION_JITTER_MAX_SECONDS": "9",
 	})
 	want := Settings{
 		HTTP: "[::1]:1", Debug: "d:2", GRPC: "g:3", MaxAge: 5 * time.Minute, MaxAgeGrace: 7 * time.Second, TLS: &TLS{"c", "k", "a", "s"},
-		LogLevel: slog.LevelDebug, LogJSON: true, Files: Files{Dir: "/r/sub", Prefix: "config."}, Merge: true, Healthy: true, Clients: 9, Prefix: "p", Jitter: 9 * time.Second,
+		LogLevel: slog.LevelDebug, LogJSON: true, Files: Files{Dir: "/r/sub", Prefix: "config."}, Merge: true, Healthy: true, Clients: 9, Prefix: "p", Jitter: 9 * time.Second, Near: 0.5, Metrics: ":1", MetricsPath: "/m",
 		Service: service.Config{Shadow: true, Quota: true, StopWhenOver: true, Metadata: true, Headers: true, LimitHeader: "L", RemainingHeader: "R", ResetHeader: "S"},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
@@ -76,7 +76,7 @@ func TestMistakes(t *testing.T) {
 	bad := map[string]string{
 		"PORT": "65536", "GRPC_PORT": "x", "GRPC_MAX_CONNECTION_AGE": "-1s", "LOG_LEVEL": "loud", "SHADOW_MODE": "maybe", "FASTLIMIT_CLIENTS": "0",
 		"CONFIG_TYPE": "GRPC_XDS_SOTW", "BACKEND_TYPE": "memcache", "REDIS_PERSECOND": "true", "GRPC_SERVER_USE_TLS": "true",
-		"RUNTIME_WATCH_ROOT": "x", "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION": "true", "EXPIRATION_JITTER_MAX_SECONDS": "-1",
+		"RUNTIME_WATCH_ROOT": "x", "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION": "true", "EXPIRATION_JITTER_MAX_SECONDS": "-1", "NEAR_LIMIT_RATIO": "NaN",
 	}
 	_, _, err := readFrom(bad)
 	if err == nil {
@@ -92,7 +92,7 @@ func TestMistakes(t *testing.T) {
 // TestTuning: what changes no answer is one warning.
 func TestTuning(t *testing.T) {
 	t.Parallel()
-	_, warnings, err := readFrom(map[string]string{"REDIS_URL": "none", "REDIS_POOL_SIZE": "5", "USE_STATSD": "false", "TRACING_ENABLED": ""})
+	_, warnings, err := readFrom(map[string]string{"REDIS_URL": "none", "REDIS_POOL_SIZE": "5", "USE_STATSD": "true", "TRACING_ENABLED": "false", "TRACING_SERVICE_NAME": ""})
 	if err != nil || len(warnings) != 1 || warnings[0] != "without effect here: USE_STATSD, REDIS_POOL_SIZE" {
 		t.Errorf("%v %v", warnings, err)
 	}

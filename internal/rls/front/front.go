@@ -15,6 +15,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/internal/rls/env"
 	"github.com/fastlimit/fastlimit/internal/rls/service"
+	"github.com/fastlimit/fastlimit/internal/rls/stats"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -35,21 +36,22 @@ const (
 type Front struct {
 	log     *slog.Logger
 	service *service.Service
+	stats   *stats.Registry
 
-	grpc        *grpc.Server
-	health      *health.Server
-	http, debug *http.Server
-	ok          atomic.Bool
+	grpc   *grpc.Server
+	health *health.Server
+	http   []*http.Server // of requests, of operators, and of metrics if there are any
+	ok     atomic.Bool
 
-	listeners []net.Listener // of grpc, http and debug
+	listeners []net.Listener // of grpc, and of http
 }
 
-// New returns a server that is not healthy until [Front.Ready] says so. The error is of
-// certificates.
-func New(s env.Settings, svc *service.Service, log *slog.Logger) (*Front, error) {
+// New returns a server that is not healthy until [Front.Ready] says so. all are the metrics
+// that it serves, and counts calls in. The error is of certificates.
+func New(s env.Settings, svc *service.Service, all *stats.Registry, log *slog.Logger) (*Front, error) {
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeaders), grpc.MaxConcurrentStreams(maxStreams),
-		grpc.ConnectionTimeout(handshake), keepalive(s),
+		grpc.ConnectionTimeout(handshake), keepalive(s), grpc.UnaryInterceptor(timed(all)),
 	}
 	if s.TLS != nil {
 		creds, err := credentialsOf(*s.TLS, log)
@@ -58,11 +60,16 @@ func New(s env.Settings, svc *service.Service, log *slog.Logger) (*Front, error)
 		}
 		options = append(options, grpc.Creds(creds))
 	}
-	f := &Front{log: log, service: svc, grpc: grpc.NewServer(options...), health: health.NewServer()}
-	f.grpc.RegisterService(&description, svc)
+	f := &Front{log: log, service: svc, stats: all, grpc: grpc.NewServer(options...), health: health.NewServer()}
+	f.grpc.RegisterService(&description, f)
 	grpc_health_v1.RegisterHealthServer(f.grpc, f.health)
 	f.Ready(false)
-	f.http, f.debug = f.server(f.requests()), f.server(f.operators())
+	f.http = []*http.Server{f.server(f.requests()), f.server(f.operators())}
+	if s.Metrics != "" {
+		mux := http.NewServeMux()
+		mux.Handle(s.MetricsPath, all.Handler())
+		f.http = append(f.http, f.server(mux))
+	}
 	return f, nil
 }
 
@@ -85,7 +92,7 @@ func (f *Front) Ready(ok bool) {
 
 // Listen opens the ports.
 func (f *Front) Listen(s env.Settings) error {
-	for _, addr := range []string{s.GRPC, s.HTTP, s.Debug} {
+	for _, addr := range []string{s.GRPC, s.HTTP, s.Debug, s.Metrics}[:1+len(f.http)] {
 		network := "tcp"
 		if path, unix := strings.CutPrefix(addr, "unix:"); unix {
 			network, addr = "unix", path
@@ -100,12 +107,12 @@ func (f *Front) Listen(s env.Settings) error {
 	return nil
 }
 
-// Addrs returns the addresses of gRPC, HTTP and the operators' port, which Listen has opened.
-func (f *Front) Addrs() (addrs [3]string) {
+// Addrs returns the addresses that Listen has opened, for logs.
+func (f *Front) Addrs() (all []slog.Attr) {
 	for i, l := range f.listeners {
-		addrs[i] = l.Addr().String()
+		all = append(all, slog.String([]string{"grpc", "http", "debug", "metrics"}[i], l.Addr().String()))
 	}
-	return addrs
+	return all
 }
 
 func (f *Front) close() {
@@ -120,7 +127,7 @@ func (f *Front) Serve(ctx context.Context) error {
 	defer f.close()
 	failed := make(chan error, len(f.listeners))
 	go func() { failed <- f.grpc.Serve(f.listeners[0]) }()
-	for i, s := range []*http.Server{f.http, f.debug} {
+	for i, s := range f.http {
 		go func() { failed <- s.Serve(f.listeners[1+i]) }()
 	}
 	var err error
@@ -145,7 +152,7 @@ func (f *Front) stop() {
 		f.grpc.GracefulStop()
 		close(stopped)
 	}()
-	for _, s := range []*http.Server{f.http, f.debug} {
+	for _, s := range f.http {
 		if s.Shutdown(ctx) != nil {
 			_ = s.Close() // it has not ended in time
 		}

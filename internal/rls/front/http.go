@@ -36,7 +36,7 @@ func (f *Front) json(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	out, err := decide(f.service, in)
+	out, err := f.decide(in)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return

@@ -20,6 +20,7 @@ func (s *Service) answer(now time.Duration, req *Request, w *work) *Response {
 		quota := s.cfg.Quota
 		if a.limit != nil {
 			*status = w.status(now, a)
+			s.stats.Add(a.series, req.hits(&req.Descriptors[i]), w.hits[a.hit].Count, a.limit.Requests, a.limit.Shadow)
 			quota = quota || a.limit.Quota
 		}
 		if quota {
@@ -32,7 +33,11 @@ func (s *Service) answer(now time.Duration, req *Request, w *work) *Response {
 			limited++
 		}
 	}
-	resp.Over = (limited > 0 || quotas > 0 && quotas == overQuotas) && !s.cfg.Shadow
+	resp.Over = limited > 0 || quotas > 0 && quotas == overQuotas
+	if resp.Over && s.cfg.Shadow {
+		resp.Over = false
+		s.stats.GlobalShadow.Add(1)
+	}
 	if s.cfg.Headers {
 		resp.Headers = s.headers(w.closest(resp.Statuses, s.cfg.Quota))
 	}

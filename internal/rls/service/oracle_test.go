@@ -12,6 +12,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/internal/rls/count"
 	"github.com/fastlimit/fastlimit/internal/rls/descriptor"
+	"github.com/fastlimit/fastlimit/internal/rls/stats"
 )
 
 var oracleRequests = flag.Int("oracle", 100_000, "requests that TestOracle decides")
@@ -167,7 +168,7 @@ func TestOracle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := New(Config{StopWhenOver: o.stop, Quota: o.quota}, counters)
+		s := New(Config{StopWhenOver: o.stop, Quota: o.quota}, counters, stats.New(0.8, nil))
 		s.SetLimits(built)
 		now := int64(r.IntN(1 << 31))
 		for range perTree {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/internal/rls/count"
 	"github.com/fastlimit/fastlimit/internal/rls/descriptor"
+	"github.com/fastlimit/fastlimit/internal/rls/stats"
 )
 
 // Counter counts hits in windows, at a time since 1970; see [count.Counters].
@@ -42,20 +43,43 @@ type Config struct {
 type Service struct {
 	cfg     Config
 	counter Counter
-	limits  atomic.Pointer[descriptor.Limits]
+	stats   *stats.Registry
+	inForce atomic.Pointer[inForce]
 	work    sync.Pool // of *work
 }
 
-// New returns a service without limits.
-func New(cfg Config, counter Counter) *Service {
-	return &Service{cfg: cfg, counter: counter, work: sync.Pool{New: func() any { return new(work) }}}
+// inForce are limits with the series that count them. Immutable.
+type inForce struct {
+	*descriptor.Limits
+
+	series map[*descriptor.Limit]*stats.Series
+}
+
+// New returns a service without limits, whose decisions are counted in a registry.
+func New(cfg Config, counter Counter, to *stats.Registry) *Service {
+	return &Service{cfg: cfg, counter: counter, stats: to, work: sync.Pool{New: func() any { return new(work) }}}
 }
 
 // SetLimits replaces all limits at once. Counts stay.
-func (s *Service) SetLimits(l *descriptor.Limits) { s.limits.Store(l) }
+func (s *Service) SetLimits(l *descriptor.Limits) {
+	f := &inForce{l, make(map[*descriptor.Limit]*stats.Series, l.Len())}
+	l.Each(func(domain string, limit *descriptor.Limit) {
+		labels := stats.Labels{Domain: domain, Key1: limit.Steps[0]}
+		if len(limit.Steps) > 1 {
+			labels.Key2 = limit.Steps[1]
+		}
+		f.series[limit] = s.stats.Series(labels)
+	})
+	s.inForce.Store(f)
+}
 
 // Limits returns the limits in force, nil if there are none yet.
-func (s *Service) Limits() *descriptor.Limits { return s.limits.Load() }
+func (s *Service) Limits() *descriptor.Limits {
+	if f := s.inForce.Load(); f != nil {
+		return f.Limits
+	}
+	return nil
+}
 
 // Response is a RateLimitResponse.
 type Response struct {
@@ -88,13 +112,13 @@ func (s *Service) Decide(now time.Duration, req *Request) (*Response, error) {
 	if err := req.check(); err != nil {
 		return nil, err
 	}
-	limits := s.limits.Load()
+	limits := s.inForce.Load()
 	if limits == nil {
 		return nil, ErrNoLimits
 	}
 	w := s.work.Get().(*work)
 	defer s.work.Put(w)
-	w.find(limits, req, s.counter.Named())
+	w.find(limits, req, s)
 	if err := s.count(now, w); err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/internal/rls/count"
 	"github.com/fastlimit/fastlimit/internal/rls/descriptor"
+	"github.com/fastlimit/fastlimit/internal/rls/stats"
 )
 
 // noon is a time on a full day, hour and minute, but not a week, month or year.
@@ -21,7 +22,7 @@ func newService(t testing.TB, cfg Config, file string) *Service {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(cfg, counters)
+	s := New(cfg, counters, stats.New(0.8, nil))
 	c, _, errs := descriptor.ParseYAML("f", []byte(file))
 	if len(errs) > 0 {
 		t.Fatal(errs)
@@ -187,7 +188,7 @@ func TestErrors(t *testing.T) {
 	if _, err := s.Decide(noon, request()); !errors.Is(err, errDescriptors) {
 		t.Error(err)
 	}
-	if _, err := New(Config{}, nil).Decide(noon, request("two")); !errors.Is(err, ErrNoLimits) {
+	if _, err := New(Config{}, nil, stats.New(0.8, nil)).Decide(noon, request("two")); !errors.Is(err, ErrNoLimits) {
 		t.Error(err)
 	}
 }

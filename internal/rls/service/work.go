@@ -1,10 +1,9 @@
 package service
 
 import (
-	"strings"
-
 	"github.com/fastlimit/fastlimit/internal/rls/count"
 	"github.com/fastlimit/fastlimit/internal/rls/descriptor"
+	"github.com/fastlimit/fastlimit/internal/rls/stats"
 )
 
 // work is what an answer is worked out with. It is used again, by one request at a time.
@@ -18,6 +17,7 @@ type work struct {
 // applied is what applies to a descriptor.
 type applied struct {
 	limit     *descriptor.Limit // nil: none
+	series    *stats.Series
 	unlimited bool
 	key       [2]int // where it is in keys
 	name      int    // where its name ends, which follows it
@@ -25,12 +25,12 @@ type applied struct {
 }
 
 // find looks up the limits of all descriptors and prepares the hits to count.
-func (w *work) find(limits *descriptor.Limits, req *Request, named bool) {
+func (w *work) find(limits *inForce, req *Request, s *Service) {
 	w.applied, w.keys, w.hits = w.applied[:0], w.keys[:0], w.hits[:0]
 	var replaced map[string]bool
 	for i := range req.Descriptors {
 		var a applied
-		if a.limit = w.limit(limits, req.Domain, &req.Descriptors[i]); a.limit != nil {
+		if a.limit = w.limit(limits.Limits, req.Domain, &req.Descriptors[i]); a.limit != nil {
 			for _, name := range a.limit.Replaces {
 				if replaced == nil {
 					replaced = map[string]bool{}
@@ -43,10 +43,11 @@ func (w *work) find(limits *descriptor.Limits, req *Request, named bool) {
 				a.key[0] = len(w.keys)
 				w.keys = appendKey(w.keys, req.Domain, &req.Descriptors[i], &w.match)
 				a.key[1] = len(w.keys)
-				if named {
+				if s.counter.Named() {
 					w.keys = appendName(w.keys, req.Domain, &req.Descriptors[i], &w.match)
 				}
 				a.name = len(w.keys)
+				a.series = w.series(limits, req.Domain, &req.Descriptors[i], s.stats)
 			}
 		}
 		w.applied = append(w.applied, a)
@@ -77,15 +78,27 @@ func (w *work) limit(limits *descriptor.Limits, domain string, d *Descriptor) *d
 	if !limits.Has(domain) {
 		return nil
 	}
-	var path strings.Builder
-	path.WriteString(domain)
-	for _, e := range d.Entries {
-		path.WriteString("." + e.Key)
-		if e.Value != "" {
-			path.WriteString("_" + e.Value)
+	return &descriptor.Limit{Requests: d.Override.Requests, Unit: d.Override.Unit}
+}
+
+// series returns where the descriptor that was looked up last is counted.
+func (w *work) series(limits *inForce, domain string, d *Descriptor, all *stats.Registry) *stats.Series {
+	if w.match.Limit != nil && !w.match.ByRequest() {
+		return limits.series[w.match.Limit]
+	}
+	labels := stats.Labels{Domain: domain}
+	for i, to := range []*string{&labels.Key1, &labels.Key2} {
+		switch {
+		case i >= len(d.Entries):
+		case w.match.Limit != nil:
+			*to = w.match.Step(i, d.Entries[i])
+		case d.Entries[i].Value == "":
+			*to = d.Entries[i].Key
+		default:
+			*to = d.Entries[i].Key + "_" + d.Entries[i].Value
 		}
 	}
-	return &descriptor.Limit{Path: path.String(), Requests: d.Override.Requests, Unit: d.Override.Unit}
+	return all.Series(labels)
 }
 
 // over reports whether a hit is over its limit.
