@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
@@ -14,11 +15,13 @@ import (
 	"github.com/fastlimit/fastlimit/internal/cli"
 	"github.com/fastlimit/fastlimit/internal/mistake"
 	"github.com/fastlimit/fastlimit/internal/rls/count"
+	"github.com/fastlimit/fastlimit/internal/rls/descriptor"
 	"github.com/fastlimit/fastlimit/internal/rls/env"
 	"github.com/fastlimit/fastlimit/internal/rls/files"
 	rlsfront "github.com/fastlimit/fastlimit/internal/rls/front"
 	"github.com/fastlimit/fastlimit/internal/rls/service"
 	"github.com/fastlimit/fastlimit/internal/rls/stats"
+	"github.com/fastlimit/fastlimit/internal/rls/xds"
 )
 
 // rlsCmd has no flags: it is configured by the environment of the program that it replaces.
@@ -127,16 +130,20 @@ func (n *rlsNode) close() {
 }
 
 func (n *rlsNode) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	watcher := files.NewWatcher(n.folder)
-	watcher.Changed() // what is read now is known
-	n.load()
+	if n.settings.XDS == nil {
+		watcher.Changed() // what is read now is known
+		n.load()
+	} else if err := n.follow(ctx); err != nil {
+		return err
+	}
 	if err := n.front.Listen(n.settings); err != nil {
 		return err
 	}
 	// Scripts wait for this line at the level that is upstream's default.
 	n.log.LogAttrs(ctx, slog.LevelWarn, "fastlimit rls is serving", n.front.Addrs()...)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	served := make(chan error, 1)
 	go func() { served <- n.front.Serve(ctx) }()
 	ticks := time.NewTicker(time.Second)
@@ -146,7 +153,9 @@ func (n *rlsNode) run(ctx context.Context) error {
 		case err := <-served:
 			return err
 		case <-n.hangups:
-			n.load()
+			if n.settings.XDS == nil {
+				n.load()
+			}
 		case <-ticks.C:
 			if watcher.Changed() {
 				n.load()
@@ -163,20 +172,60 @@ func (n *rlsNode) load() {
 		n.log.Warn(w.Error())
 	}
 	if err != nil {
-		n.stats.ConfigErrors.Add(1)
-		var all mistake.Errors
-		if !errors.As(err, &all) {
-			n.log.Error(err.Error())
-		}
-		for _, one := range all {
-			n.log.Error(one.Error())
-		}
-		n.log.Error("the configuration has errors: the limits in force stay", slog.Bool("any", n.service.Limits() != nil))
-	} else {
-		n.service.SetLimits(limits)
-		n.stats.ConfigLoads.Add(1)
-		n.log.Info("the configuration is in force", slog.Int("domains", limits.Domains()), slog.Int("limits", limits.Len()))
+		n.refuse(err)
+		return
 	}
+	n.apply(limits)
+}
+
+// follow has a control plane send the limits, and waits for the first of them unless it is
+// told not to.
+func (n *rlsNode) follow(ctx context.Context) error {
+	first := make(chan struct{})
+	c := *n.settings.XDS
+	c.Logger, c.Refuse = n.log, n.refuse
+	done := sync.OnceFunc(func() { close(first) })
+	c.Apply = func(l *descriptor.Limits) {
+		n.apply(l)
+		done()
+	}
+	n.ready()
+	go xds.Run(ctx, c)
+	if n.settings.Start {
+		return nil
+	}
+	n.log.Warn("waiting for the first limits", slog.String("server", c.Server))
+	select {
+	case <-first:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// apply puts limits in force.
+func (n *rlsNode) apply(l *descriptor.Limits) {
+	n.service.SetLimits(l)
+	n.stats.ConfigLoads.Add(1)
+	n.log.Info("the configuration is in force", slog.Int("domains", l.Domains()), slog.Int("limits", l.Len()))
+	n.ready()
+}
+
+// refuse logs why limits are not put in force.
+func (n *rlsNode) refuse(err error) {
+	n.stats.ConfigErrors.Add(1)
+	var all mistake.Errors
+	if !errors.As(err, &all) {
+		n.log.Error(err.Error())
+	}
+	for _, one := range all {
+		n.log.Error(one.Error())
+	}
+	n.log.Error("the configuration has errors: the limits in force stay", slog.Bool("any", n.service.Limits() != nil))
+	n.ready()
+}
+
+func (n *rlsNode) ready() {
 	now := n.service.Limits()
 	n.front.Ready(!n.settings.Healthy || now != nil && now.Domains() > 0)
 }

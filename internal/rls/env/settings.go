@@ -22,6 +22,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
 	"github.com/fastlimit/fastlimit/internal/rls/service"
+	"github.com/fastlimit/fastlimit/internal/rls/xds"
 )
 
 // Settings are what the variables say.
@@ -37,8 +38,10 @@ type Settings struct {
 	LogJSON  bool
 
 	Files   Files
-	Merge   bool // files of one domain
-	Healthy bool // only with a domain
+	XDS     *xds.Config // in place of files; what it calls is not set
+	Merge   bool        // files of one domain
+	Start   bool        // before a control plane has sent limits
+	Healthy bool        // only with a domain
 
 	Service service.Config
 	Clients int // that are counted at a time, for each unit
@@ -84,7 +87,9 @@ func Read(lookup func(string) (string, bool)) (s Settings, warnings []string, er
 		LogJSON:  strings.EqualFold(r.text("LOG_FORMAT", "text"), "json"),
 
 		Files:   r.files(),
+		XDS:     r.xds(),
 		Merge:   r.bool("MERGE_DOMAIN_CONFIG"),
+		Start:   r.bool("FORCE_START_WITHOUT_INITIAL_CONFIG"),
 		Healthy: r.bool("HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED"),
 
 		Service: service.Config{
@@ -225,7 +230,6 @@ func (r *reader) files() Files {
 // refuse reports variables that decide what fastlimit does not do.
 func (r *reader) refuse() {
 	for _, v := range []struct{ name, supported, fix string }{
-		{"CONFIG_TYPE", "FILE", "fastlimit reads its limits from files: want FILE"},
 		{"BACKEND_TYPE", "redis", "fastlimit counts in Redis or in its memory: unset it"},
 	} {
 		if text, set := r.get(v.name); set && !strings.EqualFold(text, v.supported) {
@@ -242,7 +246,7 @@ func (r *reader) refuse() {
 
 // tuning are the variables, and with "*" the families of them, that change no answer.
 var tuning = []string{
-	"LOCAL_CACHE_SIZE_IN_BYTES", "STATS_FLUSH_INTERVAL", "DISABLE_STATS", "EXTRA_TAGS",
+	"XDS_CLIENT_BACKOFF_RANDOM_FACTOR", "XDS_CLIENT_BACKOFF_JITTER", "LOCAL_CACHE_SIZE_IN_BYTES", "STATS_FLUSH_INTERVAL", "DISABLE_STATS", "EXTRA_TAGS",
 	"USE_STATSD", "STATSD_HOST", "STATSD_PORT", "USE_DOG_STATSD", "USE_DOG_STATSD_MOGRIFIERS", "PROMETHEUS_MAPPER_YAML", "PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS", "TRACING_ENABLED", "TRACING_SERVICE_NAME", "TRACING_SERVICE_NAMESPACE",
 	"TRACING_SERVICE_INSTANCE_ID", "TRACING_EXPORTER_PROTOCOL", "TRACING_SAMPLING_RATE", "REDIS_POOL_SIZE", "REDIS_PIPELINE_WINDOW", "REDIS_PIPELINE_LIMIT",
 	"REDIS_TIMEOUT", "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION", "REDIS_CLUSTER_PIPELINE_PARALLELISM", "REDIS_POOL_ON_EMPTY_BEHAVIOR",

@@ -75,7 +75,7 @@ func TestMistakes(t *testing.T) {
 	t.Parallel()
 	bad := map[string]string{
 		"PORT": "65536", "GRPC_PORT": "x", "GRPC_MAX_CONNECTION_AGE": "-1s", "LOG_LEVEL": "loud", "SHADOW_MODE": "maybe", "FASTLIMIT_CLIENTS": "0",
-		"CONFIG_TYPE": "GRPC_XDS_SOTW", "BACKEND_TYPE": "memcache", "REDIS_PERSECOND": "true", "GRPC_SERVER_USE_TLS": "true",
+		"CONFIG_TYPE": "REST", "BACKEND_TYPE": "memcache", "REDIS_PERSECOND": "true", "GRPC_SERVER_USE_TLS": "true",
 		"RUNTIME_WATCH_ROOT": "x", "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION": "true", "EXPIRATION_JITTER_MAX_SECONDS": "-1", "NEAR_LIMIT_RATIO": "NaN",
 	}
 	_, _, err := readFrom(bad)
