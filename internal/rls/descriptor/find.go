@@ -114,6 +114,8 @@ func (m *Match) Step(i int, e Entry) string {
 	switch {
 	case ok:
 		value = shared
+	case m.Limit.Detailed && !m.anyShared():
+		return e.Key + "_" + e.Value // without a value too
 	case m.Limit.Detailed || s.by == byBoth || s.node.byValue:
 		value = e.Value
 	case s.by == byWildcard:
@@ -123,6 +125,10 @@ func (m *Match) Step(i int, e Entry) string {
 		return e.Key
 	}
 	return e.Key + "_" + value
+}
+
+func (m *Match) anyShared() bool {
+	return slices.ContainsFunc(m.steps, func(s step) bool { return s.by == byWildcard && s.node.shared })
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

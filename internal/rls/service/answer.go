@@ -104,7 +104,7 @@ func metadata(req *Request, w *work, all []Status) map[string]any {
 		}
 		fields := map[string]any{"entries": entries}
 		if o := d.Override; o != nil {
-			fields["limit"] = "requests_per_unit:" + strconv.FormatUint(uint64(o.Requests), 10) + " unit:" + strings.ToUpper(o.Unit.String())
+			fields["limit"] = o.text()
 		}
 		if d.OwnHits != nil {
 			fields["hitsAddend"] = float64(*d.OwnHits)
@@ -125,6 +125,15 @@ func metadata(req *Request, w *work, all []Status) map[string]any {
 		out["metadata"] = configured
 	}
 	return out
+}
+
+// text is that of the protobuf message.
+func (o *Override) text() string {
+	unit := "unit:" + strings.ToUpper(o.Unit.String())
+	if o.Requests == 0 {
+		return unit
+	}
+	return "requests_per_unit:" + strconv.FormatUint(uint64(o.Requests), 10) + " " + unit
 }
 
 // merge adds what a map lacks, maps within it too.

@@ -31,7 +31,7 @@ descriptors:
 		{"plain=1 sub=2", "plain", "sub"},
 		{"plain=1 sub=2 deep=3", "plain", "sub"},
 		{"detailed=1", "detailed_1", ""},
-		{"detailed=", "detailed", ""},
+		{"detailed=", "detailed_", ""},
 		{"valued=1 sub=2", "valued_1", "sub"},
 		{"valued=1 sub=x", "valued_1", "sub_x"},
 		{"wild=ab", "wild_a*", ""},
