@@ -19,12 +19,15 @@ const (
 	maxDepth    = 16
 )
 
-// bind returns c with bounds.
-func bind(c net.Conn) net.Conn {
+// bind returns c with bounds. counts says that commands have numbers of any size as answers,
+// and that none of them has an answer which go-redis could take such a number for the length
+// of (a redis.SliceCmd).
+func bind(c net.Conn, counts bool) net.Conn {
+	b := bounded{Conn: c, answers: answers{counts: counts}}
 	if tcp, ok := c.(*net.TCPConn); ok {
-		return &boundedTCP{bounded{Conn: c}, tcp}
+		return &boundedTCP{b, tcp}
 	}
-	return &bounded{Conn: c}
+	return &b
 }
 
 // bounded is a connection whose answers are checked as they come. It has one reader at a
@@ -56,6 +59,8 @@ func (b *boundedTCP) SyscallConn() (syscall.RawConn, error) { return b.tcp.Sysca
 // pieces of any size. Attributes are not expected.
 // https://redis.io/docs/latest/develop/reference/protocol-spec/
 type answers struct {
+	counts bool // see bind
+
 	kind   byte          // of the line that has begun, 0 before it
 	number int64         // the length that a line announces, -1 for nothing
 	line   int           // bytes of it so far
@@ -116,7 +121,7 @@ func (a *answers) read(p []byte) {
 // readText reads a piece of a line that is not a length. If the command's answer is an
 // array, go-redis takes such a line for a length.
 func (a *answers) readText(p []byte) {
-	if a.depth > 0 {
+	if a.depth > 0 || a.counts && a.kind == ':' {
 		return
 	}
 	for _, c := range p {

@@ -51,6 +51,17 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// Where numbers are counts they have any size; what else could be a length stays bounded.
+func TestAnswersThatCount(t *testing.T) {
+	t.Parallel()
+	for text, fine := range map[string]bool{":9223372036854775807\r\n": true, "*1\r\n:1\r\n:100000\r\n": true, "+4000000000\r\n": false, "*4097\r\n": false} {
+		a := answers{counts: true}
+		if err := a.add([]byte(text)); err == nil != fine {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 // lying returns a store of which nothing but the server is not as ever.
 func lying(t testing.TB, text []byte, times int, password string) *Store {
 	t.Helper()
@@ -64,7 +75,7 @@ func lying(t testing.TB, text []byte, times int, password string) *Store {
 		if dials.Add(1) > 200 { // else one that scans without an end is asked for all pages that may be
 			return nil, io.EOF
 		}
-		return bind(&trial.Liar{First: string(text), Then: string(text), Times: times - 1}), nil
+		return bind(&trial.Liar{First: string(text), Then: string(text), Times: times - 1}, false), nil
 	}
 	_ = d.client.close()
 	d.client = newClient(&o, d.config.Logger)

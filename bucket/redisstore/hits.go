@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
@@ -25,6 +27,7 @@ func OpenHits(ctx context.Context, c Config, jitter time.Duration) (*remote.Stor
 	if err != nil {
 		return nil, err
 	}
+	d.counts = true
 	h := &hitDriver{driver: d, jitter: jitter}
 	return d.start(ctx, h, h.check(ctx))
 }
@@ -106,11 +109,19 @@ func (d *hitDriver) lifetime(op *bucket.Op) int64 {
 	return seconds
 }
 
+// overflows is in what Redis says of a number that is full. That is an answer: as failures,
+// hits on one counter could make the store count as away for all.
+const overflows = "would overflow"
+
 // settle tells outcomes, and returns the operations to send again.
 func (d *hitDriver) settle(ctx context.Context, hits []hit, settle remote.Settle, last bool) (again []hit) {
 	broken := false
 	for _, h := range hits {
 		err := cmp.Or(h.count.Err(), h.expire.Err())
+		if err != nil && strings.Contains(err.Error(), overflows) {
+			settle(h.op, bucket.Reply{Granted: 1, Level: math.MaxInt64}, nil)
+			continue
+		}
 		addr, ask, redirected := redirection(h.count.Err())
 		switch {
 		case err == nil && h.count.Val() >= 0:

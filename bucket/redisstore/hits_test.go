@@ -3,6 +3,7 @@ package redisstore
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -43,6 +44,7 @@ func TestHits(t *testing.T) {
 	s := mustOpenHits(t, patient(server.Addr), 10*time.Minute)
 	server.Do("SET", "theirs", "41")
 	server.Do("SET", "negative", "-5")
+	server.Do("SET", "full", strconv.Itoa(math.MaxInt64))
 	server.Do("SET", "text", "x")
 	server.Do("LPUSH", "list", "1")
 	for i, step := range []struct {
@@ -56,6 +58,10 @@ func TestHits(t *testing.T) {
 		{hits(t, "theirs", 1), 42, nil},
 		{hits(t, "negative", 1), 0, classCorrupt},
 		{hits(t, "negative", 9), 5, nil},
+		{hits(t, "mine", 100_000), 100_005, nil},
+		{hits(t, "mine", 1<<32), 1<<32 + 100_005, nil},
+		{hits(t, "full", 1), math.MaxInt64, nil},
+		{hits(t, "full", 0), math.MaxInt64, nil},
 		{hits(t, "list", 1), 0, classWrongType},
 		{hits(t, "text", 1), 0, classOther},
 	} {
@@ -66,7 +72,7 @@ func TestHits(t *testing.T) {
 			t.Errorf("step %d: %+v, %v", i, got, err)
 		}
 	}
-	if got := server.Do("GET", "mine"); got != "5" {
+	if got := server.Do("GET", "mine"); got != "4295067301" {
 		t.Errorf("Redis has %q", got)
 	}
 	if ttl, err := strconv.Atoi(server.Do("TTL", "mine")); err != nil || ttl < 3590 || ttl >= 3600+600 {

@@ -41,7 +41,7 @@ func (d *driver) dialer(timeout time.Duration) func(ctx context.Context, network
 		if err != nil {
 			return nil, err
 		}
-		return bind(c), nil
+		return bind(c, d.counts), nil
 	}
 }
 

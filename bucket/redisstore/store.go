@@ -70,6 +70,8 @@ type driver struct {
 	now    func() time.Time
 	clocks remote.Clocks
 
+	counts bool // see bind; set before it connects
+
 	oneKeyEach atomic.Bool // a cluster behind one address: one key for each command
 	batches    sync.Pool   // of *batch
 	counters   counters
