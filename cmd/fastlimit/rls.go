@@ -46,7 +46,7 @@ func (rlsCmd) Run(ctx context.Context, sys *system) error {
 		OnStop: func(s os.Signal) {
 			log.Info("stopping; a second signal stops at once", slog.String("signal", s.String()))
 		},
-		OnHangup: func() { n.hangups <- struct{}{} },
+		OnHangup: n.hangup,
 	}, n.run)
 }
 
@@ -127,6 +127,15 @@ func (n *rlsNode) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = n.store.Close(ctx) // what is lost is some counts
+}
+
+// hangup asks run to read the files again. It never waits: a burst of SIGHUP while files are
+// read must not keep SIGTERM away, and one that is asked for already reads what is there now.
+func (n *rlsNode) hangup() {
+	select {
+	case n.hangups <- struct{}{}:
+	default:
+	}
 }
 
 func (n *rlsNode) run(ctx context.Context) error {

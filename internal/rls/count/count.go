@@ -33,6 +33,8 @@ type Hit struct {
 
 	// Count is the count afterwards. Beyond 2^32-1 it is only known to be larger than that.
 	Count uint64
+
+	waited time.Duration // by [Shared.Ask]
 }
 
 // Counters are safe for concurrent use. The zero value is not usable: call [New].

@@ -60,10 +60,11 @@ func (s *Shared) Add(now time.Duration, hits []Hit) error {
 	}
 	shares := make([]*share, len(hits))
 	done := make(chan struct{}, len(hits))
-	waits := 0
+	waits, patience := 0, s.timeout
 	s.mu.Lock()
 	for i := range hits {
 		h := &hits[i]
+		patience = min(patience, s.timeout-h.waited)
 		sh := &share{hits: min(h.Hits, tooMany)}
 		if h.Count <= h.Limit {
 			sh.done, shares[i] = done, sh
@@ -72,7 +73,7 @@ func (s *Shared) Add(now time.Duration, hits []Hit) error {
 		s.joinLocked(now, h, sh)
 	}
 	s.mu.Unlock()
-	s.wait(done, waits)
+	s.wait(done, waits, patience)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, sh := range shares {
@@ -83,8 +84,10 @@ func (s *Shared) Add(now time.Duration, hits []Hit) error {
 	return nil
 }
 
-// Ask is [Counters.Ask].
+// Ask is [Counters.Ask]. An Add of the same hits afterwards waits only for what is left of
+// the timeout.
 func (s *Shared) Ask(now time.Duration, hits []Hit) error {
+	start := time.Now()
 	asks := make([]Hit, len(hits))
 	for i, h := range hits {
 		asks[i], asks[i].Hits = h, 0
@@ -93,17 +96,17 @@ func (s *Shared) Ask(now time.Duration, hits []Hit) error {
 		return err
 	}
 	for i := range hits {
-		hits[i].Count = asks[i].Count + min(hits[i].Hits, tooMany)
+		hits[i].Count, hits[i].waited = asks[i].Count+min(hits[i].Hits, tooMany), time.Since(start)
 	}
 	return nil
 }
 
 // wait waits until n shares are done, or too long.
-func (s *Shared) wait(done <-chan struct{}, n int) {
+func (s *Shared) wait(done <-chan struct{}, n int, patience time.Duration) {
 	if n == 0 {
 		return
 	}
-	timer := time.NewTimer(s.timeout)
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for range n {
 		select {

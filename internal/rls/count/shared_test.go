@@ -206,3 +206,27 @@ func TestSharedOverLimit(t *testing.T) {
 		}
 	})
 }
+
+// TestSharedWaitsOnce: asking before counting takes no longer than counting alone.
+func TestSharedWaitsOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, delay := range []time.Duration{timeout / 4, time.Second} {
+			store := newNumbers()
+			store.delay = func() time.Duration { return delay }
+			s := sharedOn(t, store)
+			h := []Hit{{Key: []byte("k"), Name: []byte("d_k_v_"), Unit: descriptor.Minute, Hits: 2, Limit: 99}}
+			start := time.Now()
+			if err := s.Ask(61*time.Second, h); err != nil || h[0].Count != 2 {
+				t.Errorf("asked: %d, %v", h[0].Count, err)
+			}
+			if err := s.Add(61*time.Second, h); err != nil || h[0].Count != 2 || time.Since(start) != timeout {
+				t.Errorf("%d after %v, %v", h[0].Count, time.Since(start), err)
+			}
+			time.Sleep(time.Minute)
+			if n, _ := store.at(); n != 2 {
+				t.Errorf("the store has %d", n)
+			}
+		}
+	})
+}
