@@ -79,8 +79,8 @@ func Read(lookup func(string) (string, bool)) (s Settings, warnings []string, er
 		Debug: r.address("DEBUG_HOST", "DEBUG_PORT", 6070),
 		GRPC:  r.address("GRPC_HOST", "GRPC_PORT", 8081),
 
-		MaxAge:      r.duration("GRPC_MAX_CONNECTION_AGE", 24*time.Hour),
-		MaxAgeGrace: r.duration("GRPC_MAX_CONNECTION_AGE_GRACE", time.Hour),
+		MaxAge:      r.age("GRPC_MAX_CONNECTION_AGE", 24*time.Hour),
+		MaxAgeGrace: r.age("GRPC_MAX_CONNECTION_AGE_GRACE", time.Hour),
 		TLS:         r.tls(),
 
 		LogLevel: r.logLevel(),
@@ -181,6 +181,15 @@ func (r *reader) duration(name string, unset time.Duration) time.Duration {
 		r.fail(name, text, "a time such as 90s or 24h")
 	}
 	return d
+}
+
+// age is a duration that may be 0, by which gRPC, and so upstream, means that there is none.
+func (r *reader) age(name string, unset time.Duration) time.Duration {
+	text, _ := r.get(name)
+	if d, err := time.ParseDuration(text); err == nil && d == 0 {
+		return 0
+	}
+	return r.duration(name, unset)
 }
 
 func (r *reader) address(host, port string, unset int) string {

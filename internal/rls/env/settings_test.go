@@ -52,6 +52,15 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestNoAge: 0 is no bound, as in gRPC.
+func TestNoAge(t *testing.T) {
+	t.Parallel()
+	got, _, err := readFrom(map[string]string{"GRPC_MAX_CONNECTION_AGE": "0", "GRPC_MAX_CONNECTION_AGE_GRACE": "0s"})
+	if err != nil || got.MaxAge != 0 || got.MaxAgeGrace != 0 {
+		t.Errorf("%v, %v, %v", got.MaxAge, got.MaxAgeGrace, err)
+	}
+}
+
 // TestFiles has the two ways in which upstream looks for files.
 func TestFiles(t *testing.T) {
 	t.Parallel()

@@ -96,6 +96,7 @@ func (f *Front) Listen(s env.Settings) error {
 		network := "tcp"
 		if path, unix := strings.CutPrefix(addr, "unix:"); unix {
 			network, addr = "unix", path
+			removeDead(path)
 		}
 		l, err := new(net.ListenConfig).Listen(context.Background(), network, addr)
 		if err != nil {
