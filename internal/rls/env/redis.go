@@ -1,9 +1,11 @@
 package env
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,6 +49,11 @@ func (r *reader) redis() *redisstore.Config {
 		c.Cluster, c.Addrs = true, parts
 	default:
 		r.fail("REDIS_TYPE", kind, "SINGLE, SENTINEL or CLUSTER")
+		return c
+	}
+	if slices.ContainsFunc(c.Addrs, func(addr string) bool { return strings.ContainsAny(addr, "@/") }) {
+		// What connects would put it, with a password in it, into errors and logs.
+		r.errs = append(r.errs, errors.New("REDIS_URL: an address is not host:port: REDIS_AUTH and REDIS_SENTINEL_AUTH have users and passwords, REDIS_TLS=true is TLS"))
 		return c
 	}
 	r.check(c)
