@@ -17,12 +17,21 @@ GOTEST  := $(GO) test -vet=off -parallel 8 -timeout 20m
 QUICK   := -gcflags='all=-N -l' # what is thrown away is not optimized
 
 .DEFAULT_GOAL := all
-.PHONY: all build check mutants test test-packages test-netns test-others soak race lint fuzz bench bench-report fix clean help system-test system-race
+.PHONY: all build image-root check mutants test test-packages test-netns test-others test-image soak race lint fuzz bench bench-report fix clean help system-test system-race
 
 all: build test lint ## Build, test and lint
 
 build: ## Build ./fastlimit
 	$(GO) build -o fastlimit ./cmd/fastlimit
+
+# What is in the container image, which has nothing else: deploy/Dockerfile copies it.
+CERTIFICATES ?= /etc/ssl/certs/ca-certificates.crt
+image-root: ## Lay out the container image's files in DIR
+	@test -n '$(DIR)' || { echo 'image-root: want make image-root DIR=folder' >&2; exit 1; }
+	@test -r '$(CERTIFICATES)' || { echo 'image-root: no $(CERTIFICATES); Debian: sudo apt-get install ca-certificates' >&2; exit 1; }
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o '$(DIR)/bin/fastlimit' ./cmd/fastlimit
+	ln -sf fastlimit '$(DIR)/bin/ratelimit'
+	install -D -m 644 '$(CERTIFICATES)' '$(DIR)/etc/ssl/certs/ca-certificates.crt'
 
 check: $(LINT) system-test ## Check what differs from BASE (main): format, build, lint, short tests
 	LINT=$(LINT) BASE=$(BASE) $(GO) run ./internal/house/check
@@ -45,6 +54,9 @@ test-netns:
 test-others:
 	$(GOTEST) -tags prometheus -run '^TestAlert' ./cmd/fastlimit
 	for module in $(MODULES); do (cd $$module && $(GOTEST) ./...) || exit; done
+
+test-image: ## Run the container image's files, as root; compiles everything anew
+	$(GOTEST) -tags image -run '^TestImage' ./cmd/fastlimit
 
 soak: system-test ## Run all tests at their full size (1 hour)
 	FASTLIMIT_SOAK=1 $(GO) test -count=1 -timeout 2h ./...

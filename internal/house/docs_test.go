@@ -116,7 +116,7 @@ func TestReadmeConfigurationIsValid(t *testing.T) {
 }
 
 var (
-	makeTarget = regexp.MustCompile("(?m)(?:^ {4}|`|^)make ([a-z]+)(?:[`-]| *$|  | [A-Z#])")
+	makeTarget = regexp.MustCompile("(?m)(?:^ {4}|`|^)make ([a-z]+(?:-[a-z]+)*)(?:`| *$|  | [A-Z#])")
 	link       = regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`)
 	goFile     = regexp.MustCompile("`([a-z_/]+\\.go)`")
 )

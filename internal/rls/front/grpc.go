@@ -12,6 +12,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/rls/stats"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	_ "google.golang.org/grpc/encoding/gzip" // clients may compress
 	grpckeepalive "google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 )
