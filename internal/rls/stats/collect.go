@@ -39,7 +39,7 @@ func (r *Registry) Handler() http.Handler {
 		r.calls.requests, r.calls.time, collector{r},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "fastlimit_rls_evictions_total", Help: "Counters in memory that were forgotten before their windows were over.",
+			Name: "ratelimit_service_evictions", Help: "Counters in memory that were forgotten before their windows were over.",
 		}, func() float64 { return float64(r.evictions()) }),
 	)
 	return promhttp.HandlerFor(all, promhttp.HandlerOpts{})

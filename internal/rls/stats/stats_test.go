@@ -72,7 +72,7 @@ func TestHandler(t *testing.T) {
 		`ratelimit_service_rate_limit_over_limit{domain="d_1",key1="ip_192_0_2_1_x",key2="a.b"} 0`,
 		"ratelimit_service_config_load_success 0", "ratelimit_service_config_load_error 3", "ratelimit_service_global_shadow_mode 0",
 		`ratelimit_service_should_rate_limit_error{err_type="service_error"} 4`, `ratelimit_service_total_requests{grpc_method="ShouldRateLimit"} 1`,
-		`ratelimit_service_response_time_seconds_bucket{grpc_method="ShouldRateLimit",le="0.0025"} 1`, "fastlimit_rls_evictions_total 7",
+		`ratelimit_service_response_time_seconds_bucket{grpc_method="ShouldRateLimit",le="0.0025"} 1`, "ratelimit_service_evictions 7",
 		"go_goroutines ", "process_resident_memory_bytes ",
 	} {
 		if !strings.Contains(w.Body.String(), "\n"+want) {
