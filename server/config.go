@@ -11,8 +11,8 @@ import (
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/field"
+	"github.com/fastlimit/fastlimit/internal/unixsocket"
 	"github.com/fastlimit/fastlimit/policy"
-	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/fastlimit/fastlimit/server/internal/expel"
 	"github.com/fastlimit/fastlimit/server/internal/logs"
 	"github.com/prometheus/client_golang/prometheus"
@@ -220,7 +220,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Listeners[i].withDefaults()
 		p.of(fmt.Sprintf("Listeners[%d].", i), c.Listeners[i].Validate())
 	}
-	if path, ok := conn.UnixPath(c.Admin); ok {
+	if path, ok := unixsocket.Path(c.Admin); ok {
 		p.path("Admin", path)
 	}
 	c.Logger = cmp.Or(c.Logger, slog.Default())

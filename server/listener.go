@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/fastlimit/fastlimit/internal/unixsocket"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/certs"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
@@ -114,7 +115,7 @@ const (
 const maxPath = 103
 
 func (l *Listener) withDefaults() {
-	if _, ok := conn.UnixPath(l.Address); ok {
+	if _, ok := unixsocket.Path(l.Address); ok {
 		l.Mode = cmp.Or(l.Mode, defaultMode)
 	}
 	l.DenyStatus = cmp.Or(l.DenyStatus, http.StatusTooManyRequests)
@@ -157,7 +158,7 @@ func (l *Listener) Validate() error {
 
 // checkPath checks the address and mode of a Unix socket.
 func (l *Listener) checkPath(p *problems) {
-	path, unix := conn.UnixPath(l.Address)
+	path, unix := unixsocket.Path(l.Address)
 	if unix {
 		p.path("Address", path)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/unixsocket"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 )
 
@@ -167,7 +168,7 @@ func (now *state) notLive(c *Config) (fields []string) {
 // portsOf are the addresses whose ports a kernel drops packets to.
 func portsOf(c *Config) (all []string) {
 	for i := range c.Listeners {
-		if _, unix := conn.UnixPath(c.Listeners[i].Address); !unix {
+		if _, unix := unixsocket.Path(c.Listeners[i].Address); !unix {
 			all = append(all, c.Listeners[i].Address)
 		}
 	}

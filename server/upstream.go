@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fastlimit/fastlimit/server/internal/conn"
+	"github.com/fastlimit/fastlimit/internal/unixsocket"
 	"github.com/fastlimit/fastlimit/server/internal/proxy"
 	"github.com/fastlimit/fastlimit/server/internal/upstream"
 )
@@ -132,7 +132,7 @@ const urlFix = "write for example http://127.0.0.1:3000, https://app.internal or
 // server reads a URL, and reports what is wrong with it; its Address is "" then.
 func (p *problems) server(field, text string) (s upstream.Server) {
 	reported := len(*p)
-	if path, ok := conn.UnixPath(text); ok {
+	if path, ok := unixsocket.Path(text); ok {
 		if p.path(field, path); len(*p) > reported {
 			return s
 		}

@@ -42,7 +42,7 @@ func TestRLSSocket(t *testing.T) {
 	killed.wait()
 	second := start()
 	second.waitLog("fastlimit rls is serving")
-	if line := start().waitLog("rls"); !strings.Contains(line, "address already in use") {
+	if line := start().waitLog("rls"); !strings.Contains(line, "another process listens there") {
 		t.Errorf("two processes on one socket: %s", line)
 	}
 	second.signal(syscall.SIGTERM)

@@ -9,13 +9,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/rls/env"
 	"github.com/fastlimit/fastlimit/internal/rls/service"
 	"github.com/fastlimit/fastlimit/internal/rls/stats"
+	"github.com/fastlimit/fastlimit/internal/unixsocket"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -93,12 +93,7 @@ func (f *Front) Ready(ok bool) {
 // Listen opens the ports.
 func (f *Front) Listen(s env.Settings) error {
 	for _, addr := range []string{s.GRPC, s.HTTP, s.Debug, s.Metrics}[:1+len(f.http)] {
-		network := "tcp"
-		if path, unix := strings.CutPrefix(addr, "unix:"); unix {
-			network, addr = "unix", path
-			removeDead(path)
-		}
-		l, err := new(net.ListenConfig).Listen(context.Background(), network, addr)
+		l, err := listen(addr)
 		if err != nil {
 			f.close()
 			return fmt.Errorf("fastlimit/rls: %w", err)
@@ -106,6 +101,20 @@ func (f *Front) Listen(s env.Settings) error {
 		f.listeners = append(f.listeners, l)
 	}
 	return nil
+}
+
+// socketMode is what a socket has with the usual umask.
+const socketMode = 0o755
+
+func listen(addr string) (net.Listener, error) {
+	if path, ok := unixsocket.Path(addr); ok {
+		l, fix, err := unixsocket.Listen(path, socketMode)
+		if err != nil {
+			return nil, fmt.Errorf("GRPC_UDS %s: %w; %s", path, err, fix)
+		}
+		return l, nil
+	}
+	return new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
 }
 
 // Addrs returns the addresses that Listen has opened, for logs.

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/unixsocket"
 )
 
 // Listen binds a TCP address, or a path ("unix:/run/http.sock") with a mode. setting is
@@ -19,8 +21,8 @@ import (
 // One listener per address: with two and SO_REUSEPORT the kernel would spread connections by
 // hash, not by who is idle, and reset what is in the queue of one that closes.
 func Listen(setting, address string, mode fs.FileMode) (net.Listener, error) {
-	if path, ok := UnixPath(address); ok {
-		ln, fix, err := listenUnix(path, mode)
+	if path, ok := unixsocket.Path(address); ok {
+		ln, fix, err := unixsocket.Listen(path, mode)
 		if err != nil {
 			return nil, fmt.Errorf("fastlimit/server: %s %s: %w; %s", setting, address, err, fix)
 		}
@@ -117,8 +119,8 @@ func (l *retryListener) settle() {
 }
 
 func (l *retryListener) refuse() {
-	if own, ok := l.Listener.(interface{ refuseNew() error }); ok {
-		_ = own.refuseNew()
+	if own, ok := l.Listener.(interface{ RefuseNew() error }); ok {
+		_ = own.RefuseNew()
 	} else {
 		_ = refuseNew(l.Listener)
 	}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net"
 	"os"
+
+	"github.com/fastlimit/fastlimit/internal/unixsocket"
 )
 
 // rawListener is a listening socket whose connections doors accept by its descriptor: they wait
@@ -25,22 +27,23 @@ func pollable(ln net.Listener) (net.Listener, error) {
 	switch ln := ln.(type) {
 	case *net.TCPListener:
 		l.File, err = ln.File()
-	case *unixListener:
+	case *unixsocket.Listener:
 		l.File, err = ln.UnixListener.File()
-		l.refuse, l.unbind = ln.refuseNew, ln.refuseNew
+		l.refuse, l.unbind = ln.RefuseNew, ln.RefuseNew
 	default:
 		err = errors.ErrUnsupported
 	}
 	if err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
-	if u, ok := ln.(*unixListener); ok {
+	if u, ok := ln.(*unixsocket.Listener); ok {
 		return l, u.UnixListener.Close() // its path stays
 	}
 	return l, ln.Close()
 }
 
-func (l *rawListener) refuseNew() error { return l.refuse() }
+// RefuseNew makes new connections fail.
+func (l *rawListener) RefuseNew() error { return l.refuse() }
 
 // Addr implements net.Listener.
 func (l *rawListener) Addr() net.Addr { return l.addr }

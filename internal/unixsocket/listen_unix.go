@@ -1,6 +1,6 @@
 //go:build unix
 
-package conn
+package unixsocket
 
 import (
 	"errors"
@@ -16,19 +16,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unixListener listens on a path. It removes the path when it stops accepting, unless
+// Listener listens on a path. It removes the path when it stops accepting, unless
 // something else is there by then.
-type unixListener struct {
+type Listener struct {
 	*net.UnixListener
 	path string
 	file fs.FileInfo // of the path, as bound
 	gone sync.Once   // the path was removed
 }
 
-// listenUnix binds a path. Nobody can connect with wider rights than mode for a moment:
+// Listen binds a path, and removes the socket of a process that has ended. fix is what the
+// operator may do about an error. Nobody can connect with wider rights than mode for a moment:
 // the path gets its mode between bind and listen, and a socket that does not listen
 // refuses everybody. (A umask would be the whole process's.)
-func listenUnix(path string, mode fs.FileMode) (_ net.Listener, fix string, err error) {
+func Listen(path string, mode fs.FileMode) (_ *Listener, fix string, err error) {
 	unlock, err := lockFolder(filepath.Dir(path))
 	if err != nil {
 		return nil, "make the directory first, writable for the user that runs fastlimit", err
@@ -52,7 +53,7 @@ func listenUnix(path string, mode fs.FileMode) (_ net.Listener, fix string, err 
 		return nil, "check the file system of the path", err
 	}
 	ln.SetUnlinkOnClose(false) // see remove
-	return &unixListener{UnixListener: ln, path: path, file: info}, "", nil
+	return &Listener{UnixListener: ln, path: path, file: info}, "", nil
 }
 
 // openPath sets the mode of a path that is bound, and listens on it.
@@ -148,14 +149,14 @@ func lockFolder(path string) (unlock func(), err error) {
 // lockTime is how long others may hold the lock, which they need for a moment.
 const lockTime = 2 * time.Second
 
-// refuseNew removes the path: from here on connecting fails at once, and a proxy tries
+// RefuseNew removes the path: from here on connecting fails at once, and a proxy tries
 // another server. What is in the queue is still accepted.
-func (l *unixListener) refuseNew() (err error) {
+func (l *Listener) RefuseNew() (err error) {
 	l.gone.Do(func() { err = l.remove() })
 	return err
 }
 
-func (l *unixListener) remove() error {
+func (l *Listener) remove() error {
 	unlock, err := lockFolder(filepath.Dir(l.path))
 	if err != nil {
 		return err
@@ -168,10 +169,10 @@ func (l *unixListener) remove() error {
 }
 
 // Close implements net.Listener.
-func (l *unixListener) Close() error {
-	_ = l.refuseNew() // whoever comes next replaces it
+func (l *Listener) Close() error {
+	_ = l.RefuseNew() // whoever comes next replaces it
 	return l.UnixListener.Close()
 }
 
 // Addr implements net.Listener.
-func (l *unixListener) Addr() net.Addr { return unixAddr(l.path) }
+func (l *Listener) Addr() net.Addr { return address(l.path) }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package conn
+package unixsocket
 
 import (
 	"io/fs"
@@ -64,15 +64,15 @@ func TestOneTakesADeadSocket(t *testing.T) {
 		dead.SetUnlinkOnClose(false)
 		dead.Close()
 		var all sync.WaitGroup
-		var won atomic.Pointer[net.Listener]
+		var won atomic.Pointer[Listener]
 		var winners atomic.Int32
 		begin := make(chan struct{})
 		for range 8 {
 			all.Go(func() {
 				<-begin
-				if ln, _, err := listenUnix(path, 0o600); err == nil {
+				if ln, _, err := Listen(path, 0o600); err == nil {
 					winners.Add(1)
-					won.Store(&ln)
+					won.Store(ln)
 				}
 			})
 		}
@@ -86,7 +86,7 @@ func TestOneTakesADeadSocket(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Close()
-		(*won.Load()).Close()
+		won.Load().Close()
 		if _, err := os.Lstat(path); err == nil {
 			t.Fatal("the path stays")
 		}

@@ -1,0 +1,20 @@
+// Package unixsocket listens on paths: with a mode from the start, one process at a time, and
+// in place of the socket of a process that has ended.
+package unixsocket
+
+import "strings"
+
+// scheme begins an address that is a path.
+const scheme = "unix:"
+
+// Path returns the path of an address, if it is that of a Unix socket.
+func Path(text string) (path string, ok bool) { return strings.CutPrefix(text, scheme) }
+
+// address is the path of a listener. Its text is what operators write.
+type address string
+
+// Network implements net.Addr.
+func (address) Network() string { return "unix" }
+
+// String implements net.Addr.
+func (a address) String() string { return scheme + string(a) }
