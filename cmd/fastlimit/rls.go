@@ -166,7 +166,7 @@ func (n *rlsNode) run(ctx context.Context) error {
 				n.load()
 			}
 		case <-ticks.C:
-			if watcher.Changed() {
+			if n.settings.XDS == nil && watcher.Changed() {
 				n.load()
 			}
 			n.counters.Sweep(time.Duration(time.Now().UnixNano()))
