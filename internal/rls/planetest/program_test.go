@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -88,6 +89,14 @@ func (p *program) waitLog(text string) string {
 			p.t.Fatalf("it never logged %q", text)
 		}
 	}
+}
+
+// memory is a line of the kernel's account of the process, such as VmRSS, in MiB.
+func (p *program) memory(name string) float64 {
+	p.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	must(p.t, err)
+	return number(p.t, string(text), name+`:\s+(\d+) kB`) / 1024
 }
 
 // metric is what a metric without labels counts.
