@@ -13,6 +13,7 @@ import (
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
 	"github.com/fastlimit/fastlimit/bucket/remote"
 	"github.com/fastlimit/fastlimit/internal/cli"
+	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/internal/mistake"
 	"github.com/fastlimit/fastlimit/internal/rls/count"
 	"github.com/fastlimit/fastlimit/internal/rls/descriptor"
@@ -22,6 +23,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/rls/service"
 	"github.com/fastlimit/fastlimit/internal/rls/stats"
 	"github.com/fastlimit/fastlimit/internal/rls/xds"
+	"github.com/fastlimit/fastlimit/sync/gossip"
 )
 
 // rlsCmd has no flags: it is configured by the environment of the program that it replaces.
@@ -32,6 +34,14 @@ func (rlsCmd) Run(ctx context.Context, sys *system) error {
 	settings, warnings, err := env.Read(sys.lookupEnv)
 	if err != nil {
 		return cli.Usage(err)
+	}
+	if path := settings.ConfigFile; path != "" {
+		c, err := config.LoadCluster(path, sys.lookupEnv)
+		if err != nil {
+			return cli.Usage(err)
+		}
+		settings.Cluster = &c.Config
+		settings.Cluster.Name += "-rls" // those that serve exchange other things
 	}
 	log := rlsLog(settings, sys.stderr)
 	for _, w := range warnings {
@@ -71,27 +81,35 @@ func asRLS(program string, args []string) ([]string, bool) {
 type rlsNode struct {
 	settings env.Settings
 	log      *slog.Logger
-	counters *count.Counters
+	memory   memory
 	stats    *stats.Registry
 	service  *service.Service
 	front    *rlsfront.Front
-	store    *remote.Store // nil: counts are this process's own
+	store    *remote.Store        // nil: there is no Redis
+	nodes    *gossip.Nodes        // that count together; nil: there are none
+	exchange func() stats.Cluster // with them
 	folder   files.Folder
 	hangups  chan struct{}
 }
 
+// memory is where this process counts: [count.Counters], or [count.Nodes].
+type memory interface {
+	Sweep(now time.Duration)
+	Evictions() uint64
+}
+
 func newRLSNode(ctx context.Context, s env.Settings, log *slog.Logger) (*rlsNode, error) {
-	counters, err := count.New(s.Clients)
+	n := &rlsNode{
+		settings: s, log: log, hangups: make(chan struct{}, 1),
+		folder: files.Folder{Dir: s.Files.Dir, Prefix: s.Files.Prefix, DotFiles: s.Files.DotFiles},
+	}
+	counter, err := n.counter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	n := &rlsNode{
-		settings: s, log: log, counters: counters, stats: stats.New(s.Near, counters.Evictions), hangups: make(chan struct{}, 1),
-		folder: files.Folder{Dir: s.Files.Dir, Prefix: s.Files.Prefix, DotFiles: s.Files.DotFiles},
-	}
-	if err := n.open(ctx); err != nil {
-		return nil, err
-	}
+	n.stats = stats.New(s.Near, n.memory.Evictions)
+	n.stats.Show(n.exchange)
+	n.service = service.New(s.Service, counter, n.stats)
 	if n.front, err = rlsfront.New(s, n.service, n.stats, log); err != nil {
 		n.close()
 		return nil, err
@@ -99,28 +117,33 @@ func newRLSNode(ctx context.Context, s env.Settings, log *slog.Logger) (*rlsNode
 	return n, nil
 }
 
-// open makes the service, on Redis if there is one. A Redis that is away is used once it is
-// back.
-func (n *rlsNode) open(ctx context.Context) error {
-	if n.settings.Redis == nil {
-		n.service = service.New(n.settings.Service, n.counters, n.stats)
-		return nil
+// counter starts what counts: with the nodes of a cluster, in Redis, or in memory alone. A
+// Redis that is away is used once it is back.
+func (n *rlsNode) counter(ctx context.Context) (service.Counter, error) {
+	if n.settings.Cluster != nil {
+		return n.join()
+	}
+	counters, err := count.New(n.settings.Clients)
+	if n.memory = counters; err != nil || n.settings.Redis == nil {
+		return counters, err
 	}
 	c := *n.settings.Redis
 	c.Logger = n.log
 	store, err := redisstore.OpenHits(ctx, c, n.settings.Jitter)
 	if store == nil {
-		return err
+		return nil, err
 	}
 	if err != nil {
 		n.log.Warn("Redis is away: until it is back this process counts for itself", slog.Any("error", err))
 	}
 	n.store = store
-	n.service = service.New(n.settings.Service, count.NewShared(n.counters, store, n.settings.Prefix, c.Timeout), n.stats)
-	return nil
+	return count.NewShared(counters, store, n.settings.Prefix, c.Timeout), nil
 }
 
 func (n *rlsNode) close() {
+	if n.nodes != nil {
+		n.nodes.Close()
+	}
 	if n.store == nil {
 		return
 	}
@@ -141,10 +164,16 @@ func (n *rlsNode) hangup() {
 func (n *rlsNode) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	watcher := files.NewWatcher(n.folder)
+	look := func() {} // for changes of files
 	if n.settings.XDS == nil {
+		watcher := files.NewWatcher(n.folder)
 		watcher.Changed() // what is read now is known
 		n.load()
+		look = func() {
+			if watcher.Changed() {
+				n.load()
+			}
+		}
 	} else if err := n.follow(ctx); err != nil {
 		return err
 	}
@@ -166,10 +195,9 @@ func (n *rlsNode) run(ctx context.Context) error {
 				n.load()
 			}
 		case <-ticks.C:
-			if n.settings.XDS == nil && watcher.Changed() {
-				n.load()
-			}
-			n.counters.Sweep(time.Duration(time.Now().UnixNano()))
+			look()
+			n.ready()
+			n.memory.Sweep(time.Duration(time.Now().UnixNano()))
 		}
 	}
 }
@@ -236,5 +264,6 @@ func (n *rlsNode) refuse(err error) {
 
 func (n *rlsNode) ready() {
 	now := n.service.Limits()
-	n.front.Ready(!n.settings.Healthy || now != nil && now.Domains() > 0)
+	named := n.nodes == nil || n.nodes.Ready() == nil
+	n.front.Ready(named && (!n.settings.Healthy || now != nil && now.Domains() > 0))
 }

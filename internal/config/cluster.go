@@ -67,6 +67,13 @@ var clusterSettings = section{
 	},
 }
 
+// clusterAlone is the section for a program that reads no other.
+var clusterAlone = section{
+	name: "file", want: "settings: " + clusterExample,
+	settings: []setting{{name: "cluster", field: "Cluster", value: mapping(&clusterSettings), required: clusterExample}},
+	check:    func(d *decoder, _ *node) { d.checkCluster() },
+}
+
 // nodeName is the name of a node, which is its address by default.
 func nodeName() value { return nameOf(nameWant+", or host:port", nameRunes+":[]") }
 

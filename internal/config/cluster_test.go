@@ -154,3 +154,31 @@ func TestClusterBounds(t *testing.T) {
 		}
 	}
 }
+
+// TestLoadCluster reads that section of a file, whatever the others say.
+func TestLoadCluster(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		withCluster(leanCluster):                   "edge",
+		"cluster: {" + leanCluster + "}":           "edge",
+		"rules: 7\ncluster: {" + leanCluster + "}": "edge",
+		"rules: [{name: a, rate: 10/s}]":           ":1:1: cluster: missing; write for example cluster: {name: edge",
+		"":                                         ":1:1: cluster: missing; write for example cluster: {name: edge",
+		"- a":                                      ":1:1: found a list; want settings: write for example cluster",
+		"cluster: {name: edge, bind: \"a:1\", secret: hunter2}": "cluster.secret: 7 characters are too few",
+		"cluster: {" + leanCluster + ", nam: x}":                "cluster.nam",
+		"cluster: {":                                            ":1:",
+	} {
+		path := filepath.Join(t.TempDir(), "f.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := LoadCluster(path, nil)
+		if err == nil && c.Name != want || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+	if _, err := LoadCluster("/none", nil); err == nil || !strings.HasPrefix(err.Error(), "/none: no such file") {
+		t.Errorf("no file: %v", err)
+	}
+}

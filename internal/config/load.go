@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"reflect"
+	"slices"
 	"syscall"
 	"time"
 	"unicode/utf8"
@@ -30,6 +31,24 @@ func Load(path string, lookupEnv func(string) (string, bool)) (*Config, error) {
 		return nil, mistake.Errors{err}
 	}
 	return parse(path, data, lookupEnv, thisMachine())
+}
+
+// LoadCluster is [Load] for the section cluster alone. It does not look at others.
+func LoadCluster(path string, lookupEnv func(string) (string, bool)) (*Cluster, error) {
+	data, err := read(path, maxFile)
+	if err != nil {
+		return nil, mistake.Errors{err}
+	}
+	d, body := begin(path, data, lookupEnv, thisMachine())
+	if body != nil {
+		body.members = slices.DeleteFunc(body.members, func(m member) bool { return m.key.text != "cluster" })
+		clusterAlone.read(d, body, reflect.ValueOf(d.cfg).Elem())
+	}
+	c, errs := d.end()
+	if errs != nil {
+		return nil, errs
+	}
+	return c.Cluster, nil
 }
 
 // LoadFrom is [Load] for the content of r, which errors call name. Settings that
@@ -118,10 +137,19 @@ func Parse(name string, data []byte, lookupEnv func(string) (string, bool)) (*Co
 	return parse(name, data, lookupEnv, machine{})
 }
 
-// parse goes through all stages; see the package comment. Text and YAML end at their
-// first error, since what follows one could be read in many ways. After that every
-// mistake is collected.
+// parse goes through all stages; see the package comment.
 func parse(name string, data []byte, lookupEnv func(string) (string, bool), m machine) (*Config, error) {
+	d, body := begin(name, data, lookupEnv, m)
+	if body != nil {
+		topSettings.read(d, body, reflect.ValueOf(d.cfg).Elem())
+	}
+	return d.end()
+}
+
+// begin returns the content of a file, nil after an error. Text and YAML end at their first
+// error, since what follows one could be read in many ways. After that every mistake is
+// collected.
+func begin(name string, data []byte, lookupEnv func(string) (string, bool), m machine) (*decoder, *node) {
 	if lookupEnv == nil {
 		lookupEnv = func(string) (string, bool) { return "", false }
 	}
@@ -135,24 +163,27 @@ func parse(name string, data []byte, lookupEnv func(string) (string, bool), m ma
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors begin a file with it
 	if e := checkText(data); e != nil {
 		d.add(e)
-		return nil, d.errs
+		return d, nil
 	}
 	body, e := parseYAML(data)
 	if e != nil {
 		d.add(e)
-		return nil, d.errs
+		return d, nil
 	}
 	if body == nil {
-		d.fail(&node{line: 1, column: 1, path: "rules"}, "missing", "the file is empty: "+rulesExample)
-		return nil, d.errs
+		body = &node{kind: isMapping} // of an empty file
 	}
 	if body.kind == isMapping { // a missing setting is reported at the start of the file
 		body.line, body.column = 1, 1
 	}
 	d.places[""] = body
-	topSettings.read(d, body, reflect.ValueOf(d.cfg).Elem())
+	return d, body
+}
+
+// end returns what was read, or all mistakes.
+func (d *decoder) end() (*Config, error) {
 	if len(d.errs) > 0 {
-		inOrder(d.errs, name)
+		inOrder(d.errs, d.file)
 		return nil, d.errs
 	}
 	d.cfg.places = make(map[string]place, len(d.places))

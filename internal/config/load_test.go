@@ -35,7 +35,7 @@ func TestLoadPipes(t *testing.T) {
 	if c, err := Load(fifo, noEnv); err != nil || c.Policy.Rules[0].Limit.Name != "a" {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if _, err := Load(os.DevNull, noEnv); err == nil || !strings.Contains(err.Error(), "the file is empty") {
+	if _, err := Load(os.DevNull, noEnv); err == nil || !strings.Contains(err.Error(), "nothing would be limited") {
 		t.Error(err)
 	}
 }

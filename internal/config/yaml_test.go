@@ -18,9 +18,9 @@ const rule = "rules: [{name: a, rate: 5/s}]\n"
 func TestSyntax(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, text, want string }{
-		{"empty", "", "f.yaml:1:1: rules: missing; the file is empty: " + rulesExample},
-		{"comments only", "# nothing\n\n", "f.yaml:1:1: rules: missing; the file is empty: " + rulesExample},
-		{"empty document", "---\n", "f.yaml:1:1: rules: missing; the file is empty: " + rulesExample},
+		{"empty", "", "f.yaml:1:1: rules: missing; nothing would be limited: " + rulesExample},
+		{"comments only", "# nothing\n\n", "f.yaml:1:1: rules: missing; nothing would be limited: " + rulesExample},
+		{"empty document", "---\n", "f.yaml:1:1: rules: missing; nothing would be limited: " + rulesExample},
 		{"no rules", "memory: 64MiB\n", "f.yaml:1:1: rules: missing; nothing would be limited: " + rulesExample},
 		{"null rules", "rules:\n", "f.yaml:1:1: rules: no rules: nothing would be limited; " + rulesExample},
 		{"empty rules", "rules: []\n", "f.yaml:1:8: rules: no rules: nothing would be limited; " + rulesExample},

@@ -23,7 +23,7 @@ const (
 	askedMost = 2 * streamTimeout // the other node may have to work for the answer
 )
 
-// Why [Cluster.Ask] does not ask.
+// Why [Nodes.Ask] does not ask.
 var (
 	// errNoPeer says that no node of that name is up.
 	errNoPeer = errors.New("it is not up")
@@ -35,7 +35,7 @@ var (
 
 // Ask returns a peer's answer to a question, from its Config.Answer. It takes a few seconds
 // at most.
-func (c *Cluster) Ask(ctx context.Context, peer string, question []byte) ([]byte, error) {
+func (c *Nodes) Ask(ctx context.Context, peer string, question []byte) ([]byte, error) {
 	for _, p := range c.members.list() {
 		switch {
 		case p.Name != peer:

@@ -54,7 +54,7 @@ type Config struct {
 	AcceptBans bool
 
 	// Answer answers a question that peer, or another node in its name, asks by
-	// [Cluster.Ask]. The question may be a replay of an earlier one. Answer is called
+	// [Nodes.Ask]. The question may be a replay of an earlier one. Answer is called
 	// concurrently, and has two seconds. nil means empty answers.
 	Answer func(peer string, question []byte) []byte
 

@@ -17,7 +17,7 @@ type counts struct {
 	ended func(fastlimit.Ban) // Config.BanEnded
 }
 
-var _ exchange = (*counts)(nil)
+var _ Exchange = (*counts)(nil)
 
 func newCounts(c *Config, incarnation uint64, lim *fastlimit.Limiter) (*counts, error) {
 	dc := delta.Config{
@@ -49,13 +49,13 @@ func (c *counts) follow(lim *fastlimit.Limiter) {
 	c.state.Recall(c.now())
 }
 
-func (c *counts) tick() (counts, bans [][]byte) {
+func (c *counts) Tick() (counts, bans [][]byte) {
 	now := c.now()
 	bans = c.state.TellBans(now)
 	return c.state.Tick(now), bans
 }
 
-func (c *counts) receive(packet []byte) *delta.Rejected { return c.state.Receive(packet, c.now()) }
-func (c *counts) join(node string, incarnation uint64)  { c.state.Join(node, incarnation, c.now()) }
-func (c *counts) leave(node string)                     { c.state.Leave(node, c.now()) }
+func (c *counts) Receive(packet []byte) *delta.Rejected { return c.state.Receive(packet, c.now()) }
+func (c *counts) Join(node string, incarnation uint64)  { c.state.Join(node, incarnation, c.now()) }
+func (c *counts) Leave(node string)                     { c.state.Leave(node, c.now()) }
 func (c *counts) top(n int) []toptalkers.Talker         { return c.state.Top(n, c.now()) }

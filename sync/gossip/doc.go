@@ -13,7 +13,7 @@
 // second time. The gate takes 0.9 µs for a packet of 1400 bytes, and 6 ns to reject
 // one without the cluster's name in front (BenchmarkGate, AMD EPYC, 2026-11).
 //
-// Programs ask each other by [Cluster.Ask], each question over a stream of its own.
+// Programs ask each other by [Nodes.Ask], each question over a stream of its own.
 //
 // Everything dropped is counted where it is dropped: by the gate, which also decodes
 // messages as memberlist would; by the queue of counts; by the delegates that admit
@@ -56,7 +56,7 @@
 //
 // The peers are guarded by members.mu. memberlist may hold its node lock around it,
 // so nothing under members.mu calls memberlist. delta.State has its own lock, taken
-// last. Counters are atomics. [Cluster.Close] ends all goroutines.
+// last. Counters are atomics. [Nodes.Close] ends all goroutines.
 //
 // # Bounds
 //

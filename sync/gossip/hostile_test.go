@@ -64,10 +64,10 @@ func (m metaOnly) NodeMeta(int) []byte { return m.meta }
 // idle exchanges nothing.
 type idle struct{}
 
-func (idle) tick() (_, _ [][]byte)          { return nil, nil }
-func (idle) receive([]byte) *delta.Rejected { return nil }
-func (idle) join(string, uint64)            {}
-func (idle) leave(string)                   {}
+func (idle) Tick() (_, _ [][]byte)          { return nil, nil }
+func (idle) Receive([]byte) *delta.Rejected { return nil }
+func (idle) Join(string, uint64)            {}
+func (idle) Leave(string)                   {}
 
 func (p *peerOf) send(t testing.TB, b []byte) {
 	t.Helper()

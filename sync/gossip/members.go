@@ -23,7 +23,7 @@ const protocolVersion = 1
 // versions), so that both kinds admit each other.
 const knowsBans = 1
 
-// knowsQuestions is that of a node which answers questions of [Cluster.Ask].
+// knowsQuestions is that of a node which answers questions of [Nodes.Ask].
 const knowsQuestions = 2
 
 // metaSize is the size of a version and an incarnation.
@@ -50,7 +50,7 @@ type members struct {
 	incarnation uint64
 	maxNodes    int
 	journal     *journal
-	exchange    exchange
+	exchange    Exchange
 	twins       *twins
 	answer      func(peer string, question []byte) []byte // of the program
 	nudge       chan struct{}                             // wakes join when a peer is lost
@@ -78,17 +78,7 @@ type lostPeer struct {
 	since       time.Time
 }
 
-// exchange is what this package needs of delta; [counts] implements it.
-type exchange interface {
-	// tick returns the packets for every peer, and those for peers that know bans. They are
-	// valid until the next call.
-	tick() (counts, bans [][]byte)
-	receive(packet []byte) *delta.Rejected
-	join(node string, incarnation uint64)
-	leave(node string)
-}
-
-func newMembers(c *Config, incarnation uint64, j *journal, x exchange) *members {
+func newMembers(c *Config, incarnation uint64, j *journal, x Exchange) *members {
 	return &members{
 		self: c.Node, incarnation: incarnation, maxNodes: c.MaxNodes, journal: j, exchange: x, answer: c.Answer,
 		twins: newTwins(c.Node, incarnation, c.Logger), nudge: make(chan struct{}, 1),
@@ -116,7 +106,7 @@ func (m *members) up(n *memberlist.Node) {
 	delete(m.lost, n.Name)
 	delete(m.gone, n.Name)
 	count := len(m.peers)
-	m.exchange.join(n.Name, incarnation)
+	m.exchange.Join(n.Name, incarnation)
 	m.mu.Unlock()
 	if !known {
 		m.journal.event(slog.LevelInfo, "cluster: peer is up",
@@ -143,7 +133,7 @@ func (m *members) NotifyLeave(n *memberlist.Node) {
 	}
 	clear(m.reach)
 	count := len(m.peers)
-	m.exchange.leave(n.Name)
+	m.exchange.Leave(n.Name)
 	m.mu.Unlock()
 	if p.leaving {
 		m.journal.event(slog.LevelInfo, "cluster: peer has left", slog.String("peer", n.Name), slog.Int("peers", count))
@@ -187,7 +177,7 @@ func (m *members) receive(b []byte, from netip.AddrPort) {
 		m.journal.reject(reasonSource, slog.String("peer", clip(node)), slog.String("from", from.String()))
 		return
 	}
-	if r := m.exchange.receive(b); r != nil {
+	if r := m.exchange.Receive(b); r != nil {
 		m.journal.warn(r.Reason.String(), slog.String("peer", r.Node))
 	}
 }

@@ -57,6 +57,10 @@ type windows struct {
 func New(clients int) (*Counters, error) {
 	var secret sketch.Secret
 	rand.Read(secret[:])
+	return newCounters(clients, secret)
+}
+
+func newCounters(clients int, secret sketch.Secret) (*Counters, error) {
 	hasher, err := sketch.NewHasher(secret, "rls")
 	c := &Counters{hasher: hasher, buckets: clients}
 	if err == nil {
@@ -94,15 +98,22 @@ func (c *Counters) table(u descriptor.Unit) (*windows, error) {
 // unit that is none, and has then counted those before it.
 func (c *Counters) Add(now time.Duration, hits []Hit) error {
 	return c.each(now, hits, func(t *windows, d sketch.Digest, ticks uint64, h *Hit) {
-		if h.Hits == 0 {
-			h.Count = level(t.LookupLocked(d), ticks)
-			return
-		}
-		state, fits := t.TakeCounted(d, ticks, min(h.Hits, tooMany))
-		if h.Count = level(state, ticks); !fits { // the window is full now
-			h.Count = max(h.Hits, tooMany)
-		}
+		t.add(d, ticks, h)
 	})
+}
+
+// add counts a hit and returns the state of its window.
+func (t *windows) add(d sketch.Digest, ticks uint64, h *Hit) (state uint64) {
+	if h.Hits == 0 {
+		state = t.LookupLocked(d)
+		h.Count = level(state, ticks)
+		return state
+	}
+	state, fits := t.TakeCounted(d, ticks, min(h.Hits, tooMany))
+	if h.Count = level(state, ticks); !fits { // the window is full now
+		h.Count = max(h.Hits, tooMany)
+	}
+	return state
 }
 
 // tooMany is more than a window counts.
@@ -111,10 +122,12 @@ const tooMany = bucket.MaxWindowUnits + 1
 // Ask sets the counts as if each of the hits were added, and no other, and adds none.
 func (c *Counters) Ask(now time.Duration, hits []Hit) error {
 	return c.each(now, hits, func(t *windows, d sketch.Digest, ticks uint64, h *Hit) {
-		before := level(t.LookupLocked(d), ticks)
-		h.Count = before + min(h.Hits, math.MaxUint64-before)
+		h.Count = sum(level(t.LookupLocked(d), ticks), h.Hits)
 	})
 }
+
+// sum is a+b, or the largest number.
+func sum(a, b uint64) uint64 { return a + min(b, math.MaxUint64-a) }
 
 func (c *Counters) each(now time.Duration, hits []Hit, f func(t *windows, d sketch.Digest, ticks uint64, h *Hit)) error {
 	for i := range hits {

@@ -11,7 +11,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/rls/descriptor"
 )
 
-func newCounters(t testing.TB, clients int) *Counters {
+func countersFor(t testing.TB, clients int) *Counters {
 	t.Helper()
 	c, err := New(clients)
 	if err != nil {
@@ -31,7 +31,7 @@ func add(t testing.TB, c *Counters, now time.Duration, u descriptor.Unit, key st
 
 func TestAdd(t *testing.T) {
 	t.Parallel()
-	c := newCounters(t, 64)
+	c := countersFor(t, 64)
 	const day = 24 * time.Hour
 	for i, step := range []struct {
 		now  time.Duration
@@ -72,7 +72,7 @@ func TestAdd(t *testing.T) {
 
 func TestAsk(t *testing.T) {
 	t.Parallel()
-	c := newCounters(t, 64)
+	c := countersFor(t, 64)
 	add(t, c, 0, descriptor.Hour, "a", 3)
 	hits := []Hit{
 		{Key: []byte("a"), Unit: descriptor.Hour, Hits: 2},
@@ -96,7 +96,7 @@ func TestAsk(t *testing.T) {
 // TestConcurrent: each hit gets a count of its own, and none is lost.
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
-	c := newCounters(t, 64)
+	c := countersFor(t, 64)
 	const each, callers = 500, 4
 	var seen sync.Map
 	var group sync.WaitGroup
@@ -119,7 +119,7 @@ func TestConcurrent(t *testing.T) {
 // large as it is.
 func TestFull(t *testing.T) {
 	t.Parallel()
-	c := newCounters(t, 1024)
+	c := countersFor(t, 1024)
 	var key [8]byte
 	lost := 0
 	for i := range uint64(4096) {
@@ -146,7 +146,7 @@ func TestFull(t *testing.T) {
 }
 
 func BenchmarkAdd(b *testing.B) {
-	c := newCounters(b, 1<<16)
+	c := countersFor(b, 1<<16)
 	hits := []Hit{{Key: []byte("domain, key and value"), Unit: descriptor.Minute, Hits: 1}}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -64,7 +64,7 @@ const timeout = 5 * time.Millisecond
 
 func sharedOn(t *testing.T, store bucket.Store) *Shared {
 	t.Helper()
-	return NewShared(newCounters(t, 1024), store, "p:", timeout)
+	return NewShared(countersFor(t, 1024), store, "p:", timeout)
 }
 
 // once is one hit of key k, whose count may be what it is.

@@ -13,12 +13,14 @@ import (
 	"github.com/fastlimit/fastlimit/internal/field"
 )
 
+const noRedis = "none"
+
 // redis reads what REDIS_URL names: the address of a server, its URL, or the path of its
 // socket; the name that sentinels know it by and their addresses; or those of a cluster's nodes. "none"
 // is no Redis.
 func (r *reader) redis() *redisstore.Config {
 	text, set := r.get("REDIS_URL")
-	if !set || strings.EqualFold(text, "none") {
+	if !set || strings.EqualFold(text, noRedis) {
 		return nil
 	}
 	c := &redisstore.Config{

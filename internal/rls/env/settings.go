@@ -23,6 +23,7 @@ import (
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
 	"github.com/fastlimit/fastlimit/internal/rls/service"
 	"github.com/fastlimit/fastlimit/internal/rls/xds"
+	"github.com/fastlimit/fastlimit/sync/gossip"
 )
 
 // Settings are what the variables say.
@@ -46,8 +47,11 @@ type Settings struct {
 	Service service.Config
 	Clients int // that are counted at a time, for each unit
 
-	Redis  *redisstore.Config // nil: counts are this process's own
+	Redis  *redisstore.Config // nil: there is none
 	Prefix string             // of keys in Redis
+
+	Cluster    *gossip.Config // the nodes that count together without Redis; nil: there is none
+	ConfigFile string         // has a section cluster instead; "" if there is none
 
 	Near        float64 // the part of a limit above which hits are near it
 	Metrics     string  // host:port of Prometheus' metrics; "" for none
@@ -107,6 +111,9 @@ func Read(lookup func(string) (string, bool)) (s Settings, warnings []string, er
 		Redis:  r.redis(),
 		Prefix: r.text("CACHE_KEY_PREFIX", ""),
 
+		Cluster:    r.cluster(),
+		ConfigFile: r.configFile(),
+
 		Near:        r.part("NEAR_LIMIT_RATIO", 0.8),
 		MetricsPath: r.text("PROMETHEUS_PATH", "/metrics"),
 		Jitter:      time.Duration(r.number("EXPIRATION_JITTER_MAX_SECONDS", 300, 0, 1<<30)) * time.Second,
@@ -118,7 +125,7 @@ func Read(lookup func(string) (string, bool)) (s Settings, warnings []string, er
 		s.Metrics = r.text("PROMETHEUS_ADDR", ":9090")
 	}
 	r.refuse()
-	return s, r.warnings(), errors.Join(r.errs...)
+	return s, r.warnings(&s), errors.Join(r.errs...)
 }
 
 // get returns what a variable says, and whether it says something.
@@ -262,8 +269,8 @@ var tuning = []string{
 	"REDIS_STARTUP_INITIAL_INTERVAL", "REDIS_STARTUP_MAX_INTERVAL", "REDIS_STARTUP_MAX_ELAPSED_TIME",
 }
 
-func (r *reader) warnings() (all []string) {
-	if _, set := r.get("REDIS_URL"); !set {
+func (r *reader) warnings(s *Settings) (all []string) {
+	if _, set := r.get("REDIS_URL"); !set && s.Cluster == nil && s.ConfigFile == "" {
 		all = append(all, "REDIS_URL is not set: each process counts for itself; REDIS_URL=none says so")
 	}
 	set := slices.DeleteFunc(slices.Clone(tuning), func(name string) bool {

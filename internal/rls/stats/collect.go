@@ -42,6 +42,19 @@ func (r *Registry) Handler() http.Handler {
 			Name: "ratelimit_service_evictions", Help: "Counters in memory that were forgotten before their windows were over.",
 		}, func() float64 { return float64(r.evictions()) }),
 	)
+	if r.cluster != nil {
+		all.MustRegister(
+			prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+				Name: "ratelimit_service_cluster_peers", Help: "Other nodes that are up.",
+			}, func() float64 { return float64(r.cluster().Peers) }),
+			prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+				Name: "ratelimit_service_cluster_unsent", Help: "Counters that the other nodes have not been told, for lack of room.",
+			}, func() float64 { return float64(r.cluster().Unsent) }),
+			prometheus.NewCounterFunc(prometheus.CounterOpts{
+				Name: "ratelimit_service_cluster_rejected", Help: "Packets and streams that were dropped.",
+			}, func() float64 { return float64(r.cluster().Rejected) }),
+		)
+	}
 	return promhttp.HandlerFor(all, promhttp.HandlerOpts{})
 }
 

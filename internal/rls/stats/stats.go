@@ -29,6 +29,7 @@ type Series struct {
 type Registry struct {
 	ratio     float32
 	evictions func() uint64
+	cluster   func() Cluster // nil: there is none
 	calls     calls
 
 	ConfigLoads, ConfigErrors atomic.Uint64
@@ -44,6 +45,15 @@ type Registry struct {
 func New(ratio float64, evictions func() uint64) *Registry {
 	return &Registry{ratio: float32(ratio), evictions: evictions, calls: newCalls(), series: map[Labels]*Series{}}
 }
+
+// Cluster is what the exchange with other nodes is like.
+type Cluster struct {
+	Peers            int // that are up
+	Unsent, Rejected uint64
+}
+
+// Show adds the metrics of a cluster to the Handler that is made next; nil adds none.
+func (r *Registry) Show(cluster func() Cluster) { r.cluster = cluster }
 
 // Series returns the series of some labels.
 func (r *Registry) Series(l Labels) *Series {

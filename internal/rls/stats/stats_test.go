@@ -64,6 +64,7 @@ func TestHandler(t *testing.T) {
 	all.ConfigErrors.Add(3)
 	all.ServiceErrors.Add(4)
 	all.Observe("ShouldRateLimit", 0.002)
+	all.Show(func() Cluster { return Cluster{Peers: 2, Unsent: 5, Rejected: 6} })
 	w := httptest.NewRecorder()
 	all.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
 	for _, want := range []string{
@@ -73,6 +74,7 @@ func TestHandler(t *testing.T) {
 		"ratelimit_service_config_load_success 0", "ratelimit_service_config_load_error 3", "ratelimit_service_global_shadow_mode 0",
 		`ratelimit_service_should_rate_limit_error{err_type="service_error"} 4`, `ratelimit_service_total_requests{grpc_method="ShouldRateLimit"} 1`,
 		`ratelimit_service_response_time_seconds_bucket{grpc_method="ShouldRateLimit",le="0.0025"} 1`, "ratelimit_service_evictions 7",
+		"ratelimit_service_cluster_peers 2", "ratelimit_service_cluster_unsent 5", "ratelimit_service_cluster_rejected 6",
 		"go_goroutines ", "process_resident_memory_bytes ",
 	} {
 		if !strings.Contains(w.Body.String(), "\n"+want) {
