@@ -104,7 +104,11 @@ func newRLSNode(ctx context.Context, s env.Settings, log *slog.Logger) (*rlsNode
 		folder: files.Folder{Dir: s.Files.Dir, Prefix: s.Files.Prefix, DotFiles: s.Files.DotFiles},
 	}
 	counter, err := n.counter(ctx)
+	if err == nil && s.EscalateAt > 0 {
+		counter, err = count.NewFront(counter, s.Clients, uint64(s.EscalateAt))
+	}
 	if err != nil {
+		n.close()
 		return nil, err
 	}
 	n.stats = stats.New(s.Near, n.memory.Evictions)

@@ -60,3 +60,29 @@ func TestRLSRedis(t *testing.T) {
 		return remaining(t, cl, "user", "w") < 0 || remaining(t, ca, "user", "w") < 0 || server.Do("KEYS", "pshop_user_w_*") != ""
 	})
 }
+
+// TestRLSEscalates: Redis learns of clients with many hits only, and each process admits some
+// more of these.
+func TestRLSEscalates(t *testing.T) {
+	t.Parallel()
+	const limits = "domain: shop\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 20}}, {key: few, rate_limit: {unit: year, requests_per_unit: 9}}]\n"
+	server := redistest.Start(t)
+	r := startRLS(t, map[string]string{"config/a.yaml": limits}, "REDIS_URL="+server.Addr, "FASTLIMIT_ESCALATE_AT=5", "FASTLIMIT_STORE_TIMEOUT=2s")
+	c := r.dial(t, insecure.NewCredentials())
+	for i := range 5 {
+		if got := remaining(t, c, "user", "x"); got != 15 {
+			t.Errorf("hit %d: %d left, want 15", i, got)
+		}
+	}
+	if keys := server.Do("KEYS", "shop*"); keys != "" {
+		t.Errorf("Redis has %s", keys)
+	}
+	for want := 19; want >= 0; want-- {
+		if got := remaining(t, c, "user", "x"); got != want {
+			t.Errorf("%d left, want %d", got, want)
+		}
+	}
+	if got := [2]int{remaining(t, c, "user", "x"), remaining(t, c, "few", "x")}; got != [2]int{-1, 8} {
+		t.Errorf("over its limit, and of a low one: %v", got)
+	}
+}

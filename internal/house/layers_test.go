@@ -68,7 +68,7 @@ var layers = []struct {
 	{"internal/rls/service", []string{"internal/rls/descriptor", "internal/rls/count", "internal/rls/stats"}, "decides: no protocol, and no clock"},
 	{"internal/rls/api", []string{"internal/rls/descriptor", "internal/rls/service"}, "messages: nothing is sent or decided"},
 	{"internal/rls/xds", []string{"internal/rls/api", "internal/rls/descriptor"}, "limits of a control plane: it puts nothing in force"},
-	{"internal/rls/env", []string{"bucket/redisstore", "sync/gossip", "internal/rls/service", "internal/rls/xds"}, "variables: it opens nothing"},
+	{"internal/rls/env", []string{"bucket/redisstore", "sync/gossip", "internal/rls/count", "internal/rls/service", "internal/rls/xds"}, "variables: it opens nothing"},
 	{"internal/rls/front", []string{"internal/rls/service", "internal/rls/api", "internal/rls/env", "internal/rls/stats"}, "ports: it decides nothing"},
 	{"internal/rls/files", []string{"internal/rls/descriptor"}, "a folder of them"},
 	{"internal/unixsocket", nil, "listens on paths, whoever serves"},

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
+	"github.com/fastlimit/fastlimit/internal/rls/count"
 	"github.com/fastlimit/fastlimit/internal/rls/service"
 	"github.com/fastlimit/fastlimit/internal/rls/xds"
 	"github.com/fastlimit/fastlimit/sync/gossip"
@@ -46,6 +47,8 @@ type Settings struct {
 
 	Service service.Config
 	Clients int // that are counted at a time, for each unit
+
+	EscalateAt int // hits of a counter that are admitted without being counted exactly; 0: none
 
 	Redis  *redisstore.Config // nil: there is none
 	Prefix string             // of keys in Redis
@@ -106,7 +109,8 @@ func Read(lookup func(string) (string, bool)) (s Settings, warnings []string, er
 			RemainingHeader: r.text("LIMIT_REMAINING_HEADER", "RateLimit-Remaining"),
 			ResetHeader:     r.text("LIMIT_RESET_HEADER", "RateLimit-Reset"),
 		},
-		Clients: r.number("FASTLIMIT_CLIENTS", 1<<20, 1, 1<<30),
+		Clients:    r.number("FASTLIMIT_CLIENTS", 1<<20, 1, 1<<30),
+		EscalateAt: r.number("FASTLIMIT_ESCALATE_AT", 0, 0, count.MaxEscalateAt),
 
 		Redis:  r.redis(),
 		Prefix: r.text("CACHE_KEY_PREFIX", ""),

@@ -40,11 +40,11 @@ func TestRead(t *testing.T) {
 		"RUNTIME_SUBDIRECTORY": "sub", "RUNTIME_IGNOREDOTFILES": "1", "MERGE_DOMAIN_CONFIG": "true",
 		"HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED": "true", "SHADOW_MODE": "true", "QUOTA_MODE": "true", "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT": "true",
 		"RESPONSE_DYNAMIC_METADATA": "true", "LIMIT_RESPONSE_HEADERS_ENABLED": "true", "LIMIT_LIMIT_HEADER": "L", "LIMIT_REMAINING_HEADER": "R",
-		"LIMIT_RESET_HEADER": "S", "FASTLIMIT_CLIENTS": "9", "CONFIG_TYPE": "FILE", "BACKEND_TYPE": "redis", "REDIS_URL": "NONE", "CACHE_KEY_PREFIX": "p", "USE_PROMETHEUS": "true", "PROMETHEUS_ADDR": ":1", "PROMETHEUS_PATH": "/m", "NEAR_LIMIT_RATIO": "0.5", "EXPIRATION_JITTER_MAX_SECONDS": "9",
+		"LIMIT_RESET_HEADER": "S", "FASTLIMIT_CLIENTS": "9", "FASTLIMIT_ESCALATE_AT": "7", "CONFIG_TYPE": "FILE", "BACKEND_TYPE": "redis", "REDIS_URL": "NONE", "CACHE_KEY_PREFIX": "p", "USE_PROMETHEUS": "true", "PROMETHEUS_ADDR": ":1", "PROMETHEUS_PATH": "/m", "NEAR_LIMIT_RATIO": "0.5", "EXPIRATION_JITTER_MAX_SECONDS": "9",
 	})
 	want := Settings{
 		HTTP: "[::1]:1", Debug: "d:2", GRPC: "g:3", MaxAge: 5 * time.Minute, MaxAgeGrace: 7 * time.Second, TLS: &TLS{"c", "k", "a", "s"},
-		LogLevel: slog.LevelDebug, LogJSON: true, Files: Files{Dir: "/r/sub", Prefix: "config."}, Merge: true, Healthy: true, Clients: 9, Prefix: "p", Jitter: 9 * time.Second, Near: 0.5, Metrics: ":1", MetricsPath: "/m",
+		LogLevel: slog.LevelDebug, LogJSON: true, Files: Files{Dir: "/r/sub", Prefix: "config."}, Merge: true, Healthy: true, Clients: 9, EscalateAt: 7, Prefix: "p", Jitter: 9 * time.Second, Near: 0.5, Metrics: ":1", MetricsPath: "/m",
 		Service: service.Config{Shadow: true, Quota: true, StopWhenOver: true, Metadata: true, Headers: true, LimitHeader: "L", RemainingHeader: "R", ResetHeader: "S"},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
@@ -83,7 +83,7 @@ func TestFiles(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	bad := map[string]string{
-		"PORT": "65536", "GRPC_PORT": "x", "GRPC_MAX_CONNECTION_AGE": "-1s", "LOG_LEVEL": "loud", "SHADOW_MODE": "maybe", "FASTLIMIT_CLIENTS": "0",
+		"PORT": "65536", "GRPC_PORT": "x", "GRPC_MAX_CONNECTION_AGE": "-1s", "LOG_LEVEL": "loud", "SHADOW_MODE": "maybe", "FASTLIMIT_CLIENTS": "0", "FASTLIMIT_ESCALATE_AT": "-1",
 		"CONFIG_TYPE": "REST", "BACKEND_TYPE": "memcache", "REDIS_PERSECOND": "true", "GRPC_SERVER_USE_TLS": "true",
 		"RUNTIME_WATCH_ROOT": "x", "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION": "true", "EXPIRATION_JITTER_MAX_SECONDS": "-1", "NEAR_LIMIT_RATIO": "NaN",
 	}
