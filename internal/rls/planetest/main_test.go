@@ -10,9 +10,6 @@ import (
 	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
-// binary is the program, built once.
-var binary string
-
 func TestMain(m *testing.M) {
 	testkit.AtOnce(8)
 	code, err := buildAndRun(m)
@@ -29,11 +26,18 @@ func buildAndRun(m *testing.M) (int, error) {
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
-	binary = filepath.Join(dir, "fastlimit")
-	build := exec.Command("go", "build", "-o", binary, "./cmd/fastlimit")
-	build.Dir = filepath.Join("..", "..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("%w\n%s", err, out)
+	if err := setUp(dir); err != nil {
+		return 0, err
 	}
 	return m.Run(), nil
+}
+
+// output runs a command in the root of the repository, and has its output in the error.
+func output(name string, args ...string) error {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = filepath.Join("..", "..", "..")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return nil
 }

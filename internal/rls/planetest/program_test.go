@@ -32,12 +32,12 @@ type program struct {
 // startUp returns a program that serves by the limits of a plane.
 func startUp(t *testing.T, server string, env ...string) *program {
 	t.Helper()
-	p := &program{t: t, cmd: exec.Command(binary, "rls"), lines: make(chan string, 10_000)}
+	p := &program{t: t, cmd: command(), lines: make(chan string, 10_000)}
 	p.cmd.Env = append([]string{ // Envoy Gateway's, but for the addresses
 		"RUNTIME_ROOT=/data", "RUNTIME_SUBDIRECTORY=ratelimit", "RUNTIME_IGNOREDOTFILES=true", "RUNTIME_WATCH_ROOT=false", "LOG_LEVEL=info",
 		"USE_STATSD=false", "CONFIG_TYPE=GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_URL=" + server, "CONFIG_GRPC_XDS_NODE_ID=" + node,
 		"GRPC_SERVER_USE_TLS=false", "GRPC_SERVER_TLS_CA_CERT=/certs/ca.crt", "CONFIG_GRPC_XDS_SERVER_USE_TLS=false", "FORCE_START_WITHOUT_INITIAL_CONFIG=true",
-		"REDIS_SOCKET_TYPE=tcp", "REDIS_URL=none", "USE_PROMETHEUS=true", "PROMETHEUS_ADDR=127.0.0.1:0", "PROMETHEUS_MAPPER_YAML=/etc/statsd-exporter/conf.yaml",
+		"REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + redisFor(t), "USE_PROMETHEUS=true", "PROMETHEUS_ADDR=127.0.0.1:0", "PROMETHEUS_MAPPER_YAML=/etc/statsd-exporter/conf.yaml",
 		"HOST=127.0.0.1", "PORT=0", "GRPC_HOST=127.0.0.1", "GRPC_PORT=0", "DEBUG_HOST=127.0.0.1", "DEBUG_PORT=0",
 		"XDS_CLIENT_BACKOFF_INITIAL_INTERVAL=50ms", "CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL=50ms",
 	}, env...)
