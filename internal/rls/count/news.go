@@ -139,10 +139,10 @@ func (n *Nodes) Tick() (packets, _ [][]byte) {
 	}
 	for level := len(q.levels) - 1; level >= 0; level-- {
 		for _, c := range q.levels[level] {
-			if !w.write(room, c, q.waiting[c].state) {
-				continue
-			}
 			state := q.waiting[c].state
+			if state>>32 > window(now, c.unit) || !w.write(room, c, state) {
+				continue // no room, or of a window to come, by another reading of the clock
+			}
 			delete(q.waiting, c)
 			q.known[c] = unsaid{state, state & bucket.MaxWindowUnits}
 			if len(q.said) < maxNews {
@@ -151,7 +151,12 @@ func (n *Nodes) Tick() (packets, _ [][]byte) {
 		}
 	}
 	n.repeat(now)
-	q.levels.shed(q.waiting, maxNews)
+	for c := range q.waiting { // any: those with the fewest hits would never be told
+		if len(q.waiting) <= maxNews {
+			break
+		}
+		delete(q.waiting, c)
+	}
 	q.unsent.Store(uint64(len(q.waiting)))
 	if len(q.known) > maxNews {
 		q.levels.sort(q.known, now)

@@ -35,6 +35,7 @@ type Nodes struct {
 	members  map[string]uint64 // the incarnations of the other nodes that are up
 	entries  []entry           // of a packet; for Receive
 	rejected [delta.NumReasons]uint64
+	evicted  uint64 // counts of nodes that are forgotten
 }
 
 // NodesConfig configures a [Nodes]. All fields but Ignore are required.
@@ -52,11 +53,12 @@ type NodesConfig struct {
 	Now func() time.Duration // since 1970
 }
 
-// peer is what another node has said. It stays when the node leaves.
+// peer is what another node has said. It stays when the node leaves, until its windows are over.
 type peer struct {
 	node        string
 	incarnation uint64
 	counts      *Counters
+	over        time.Duration // when the last of its windows is; guarded by Nodes.mu
 }
 
 // NewNodes returns counts of no other node yet.
@@ -154,6 +156,7 @@ func (n *Nodes) receiveLocked(packet []byte) (node string, _ delta.Reason) {
 			continue
 		}
 		t.Settle(e.digest, ticks, 0, e.state)
+		p.over = max(p.over, time.Duration(e.state>>32+1)*e.unit.Duration())
 	}
 	if late {
 		return h.node, delta.Clock
@@ -182,34 +185,50 @@ func (n *Nodes) senderLocked(h *header) (*peer, delta.Reason) {
 		}
 	}
 	if len(peers) >= n.config.MaxNodes {
-		gone := slices.IndexFunc(peers, func(p *peer) bool { return n.members[p.node] != p.incarnation })
+		gone := slices.IndexFunc(peers, n.goneLocked)
 		if gone < 0 {
 			return nil, delta.TooManyNodes
 		}
-		peers = slices.Delete(slices.Clone(peers), gone, gone+1)
+		n.forgetLocked(func(p *peer) bool { return p == peers[gone] })
+		peers = *n.peers.Load()
 	}
-	counts, err := newCounters(n.config.Clients, n.config.Secret)
-	if err != nil {
-		return nil, delta.TooManyNodes
-	}
-	p := &peer{h.node, h.incarnation, counts}
+	p := &peer{node: h.node, incarnation: h.incarnation, counts: &Counters{hasher: n.own.hasher, buckets: n.own.buckets}}
 	peers = append(slices.Clip(peers), p)
 	n.peers.Store(&peers)
 	return p, accepted
 }
 
+func (n *Nodes) goneLocked(p *peer) bool { return n.members[p.node] != p.incarnation }
+
+// forgetLocked frees the memory of nodes.
+func (n *Nodes) forgetLocked(which func(*peer) bool) {
+	peers := slices.DeleteFunc(slices.Clone(*n.peers.Load()), func(p *peer) bool {
+		if !which(p) {
+			return false
+		}
+		n.evicted += p.counts.Evictions()
+		return true
+	})
+	n.peers.Store(&peers)
+}
+
 // Evictions is [Counters.Evictions], with those of other nodes' counts.
 func (n *Nodes) Evictions() uint64 {
-	all := n.own.Evictions()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	all := n.own.Evictions() + n.evicted
 	for _, p := range *n.peers.Load() {
 		all += p.counts.Evictions()
 	}
 	return all
 }
 
-// Sweep is [Counters.Sweep].
+// Sweep is [Counters.Sweep]. It forgets nodes that are gone and whose windows are over.
 func (n *Nodes) Sweep(now time.Duration) {
 	n.own.Sweep(now)
+	n.mu.Lock()
+	n.forgetLocked(func(p *peer) bool { return p.over <= now && n.goneLocked(p) })
+	n.mu.Unlock()
 	for _, p := range *n.peers.Load() {
 		p.counts.Sweep(now)
 	}
