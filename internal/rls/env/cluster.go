@@ -49,7 +49,9 @@ func (r *reader) cluster() *gossip.Config {
 	r.withoutRedis(clusterBind)
 	c := &gossip.Config{Name: "rls", Bind: bind, MaxBytes: clusterBytes}
 	if text, set := r.get(clusterJoin); set {
-		c.Join = strings.Split(text, ",")
+		for address := range strings.SplitSeq(text, ",") {
+			c.Join = append(c.Join, strings.TrimSpace(address))
+		}
 	}
 	path, set := r.get(clusterSecret)
 	if !set {

@@ -28,7 +28,7 @@ func TestCluster(t *testing.T) {
 	if s, warnings, err := readFrom(vars); err != nil || len(warnings) > 0 || !reflect.DeepEqual(s.Cluster, want) {
 		t.Errorf("%v, %v\ngot  %+v\nwant %+v", err, warnings, s.Cluster, want)
 	}
-	vars["FASTLIMIT_CLUSTER_JOIN"], vars["REDIS_URL"] = "nodes.rls.svc:7946,10.0.0.2:7946", "None"
+	vars["FASTLIMIT_CLUSTER_JOIN"], vars["REDIS_URL"] = "nodes.rls.svc:7946, 10.0.0.2:7946", "None"
 	want.Join = []string{"nodes.rls.svc:7946", "10.0.0.2:7946"}
 	if s, warnings, err := readFrom(vars); err != nil || len(warnings) > 0 || !reflect.DeepEqual(s.Cluster, want) {
 		t.Errorf("%v, %v\ngot  %+v\nwant %+v", err, warnings, s.Cluster, want)
