@@ -18,6 +18,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/mistake"
@@ -173,6 +175,9 @@ func (c *Config) limits(resp *api.DiscoveryResponse) (*descriptor.Limits, error)
 		}
 		configs = append(configs, api.ToConfig(m))
 	}
+	// go-control-plane sends resources in any order. Which is taken first is seen where two have
+	// the same domain.
+	slices.SortStableFunc(configs, func(a, b descriptor.Config) int { return strings.Compare(a.Name, b.Name) })
 	limits, more := descriptor.New(configs, c.Merge)
 	if bad = append(bad, more...); len(bad) > 0 {
 		return nil, bad

@@ -89,8 +89,8 @@ func TestWorlds(t *testing.T) {
 	c.wantRequest("1", "1", "")
 
 	p.Set(plane.Limit(t, "d", 5, api.Unit_UNKNOWN), plane.Limit(t, "", 5, api.Unit_DAY))
-	const reason = `r-d: d.k: unknown unit "UNKNOWN"; want second, minute, hour, day, week, month or year, or unlimited: true` + "\n" +
-		"r-: domain: is missing or empty; write the domain that Envoy sends"
+	const reason = "r-: domain: is missing or empty; write the domain that Envoy sends\n" + // by their names
+		`r-d: d.k: unknown unit "UNKNOWN"; want second, minute, hour, day, week, month or year, or unlimited: true`
 	if got := receive(t, c.refused); got != reason {
 		t.Errorf("refused: %s", got)
 	}
