@@ -12,10 +12,7 @@ package count
 
 import (
 	"crypto/rand"
-	"fmt"
 	"math"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
@@ -40,9 +37,8 @@ type Hit struct {
 // Counters are safe for concurrent use. The zero value is not usable: call [New].
 type Counters struct {
 	hasher  sketch.Hasher
-	buckets int                        // of each table
-	tables  [8]atomic.Pointer[windows] // by unit
-	making  sync.Mutex
+	buckets int // of each table
+	tables  units[windows]
 }
 
 // windows are the counters of one unit.
@@ -71,27 +67,14 @@ func newCounters(clients int, secret sketch.Secret) (*Counters, error) {
 
 // table returns that of a unit.
 func (c *Counters) table(u descriptor.Unit) (*windows, error) {
-	if !u.Valid() {
-		return nil, fmt.Errorf("fastlimit/rls: unit %d is none", u)
-	}
-	if t := c.tables[u].Load(); t != nil {
-		return t, nil
-	}
-	c.making.Lock()
-	defer c.making.Unlock()
-	if t := c.tables[u].Load(); t != nil {
-		return t, nil
-	}
-	shape, err := bucket.NewWindow(bucket.MaxWindowUnits, u.Duration())
-	if err != nil {
-		return nil, err
-	}
-	t := &windows{shape: shape}
-	if err := t.Init(shape, (c.buckets+3)/4); err != nil {
-		return nil, err
-	}
-	c.tables[u].Store(t)
-	return t, nil
+	return c.tables.get(u, func() (*windows, error) {
+		shape, err := bucket.NewWindow(bucket.MaxWindowUnits, u.Duration())
+		if err != nil {
+			return nil, err
+		}
+		t := &windows{shape: shape}
+		return t, t.Init(shape, (c.buckets+3)/4)
+	})
 }
 
 // Add counts hits, one after the other, in the windows of a time since 1970. It fails on a
@@ -155,19 +138,11 @@ func (*Counters) Named() bool { return false }
 
 // Evictions returns how many counters were forgotten before their windows were over.
 func (c *Counters) Evictions() (n uint64) {
-	for i := range c.tables {
-		if t := c.tables[i].Load(); t != nil {
-			n += t.Evictions()
-		}
-	}
+	c.tables.each(func(t *windows) { n += t.Evictions() })
 	return n
 }
 
 // Sweep keeps lookups fast: it is to be called every second or so.
 func (c *Counters) Sweep(now time.Duration) {
-	for i := range c.tables {
-		if t := c.tables[i].Load(); t != nil {
-			t.Sweep(t.shape.WindowTicks(now), 0, 1)
-		}
-	}
+	c.tables.each(func(t *windows) { t.Sweep(t.shape.WindowTicks(now), 0, 1) })
 }

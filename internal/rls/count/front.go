@@ -3,8 +3,6 @@ package count
 import (
 	"crypto/rand"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/rls/descriptor"
@@ -25,9 +23,8 @@ type Front struct {
 	behind   Behind
 	hasher   sketch.Hasher
 	at       uint64
-	blocks   int                             // of each sketch
-	sketches [8]atomic.Pointer[sketch.Leaky] // by unit; times are windows<<32
-	making   sync.Mutex
+	blocks   int                 // of each sketch
+	sketches units[sketch.Leaky] // whose times are windows<<32
 }
 
 // Behind is what counts behind a [Front]. All types of this package do that.
@@ -108,21 +105,8 @@ func (f *Front) each(now time.Duration, hits []Hit, behind func(time.Duration, [
 
 // sketch returns that of a unit.
 func (f *Front) sketch(u descriptor.Unit) (*sketch.Leaky, error) {
-	if !u.Valid() {
-		return nil, fmt.Errorf("fastlimit/rls: unit %d is none", u)
-	}
-	if s := f.sketches[u].Load(); s != nil {
-		return s, nil
-	}
-	f.making.Lock()
-	defer f.making.Unlock()
-	if s := f.sketches[u].Load(); s != nil {
-		return s, nil
-	}
-	s := new(sketch.Leaky)
-	if err := s.Init(f.blocks, f.at+1); err != nil {
-		return nil, err
-	}
-	f.sketches[u].Store(s)
-	return s, nil
+	return f.sketches.get(u, func() (*sketch.Leaky, error) {
+		s := new(sketch.Leaky)
+		return s, s.Init(f.blocks, f.at+1)
+	})
 }

@@ -170,7 +170,7 @@ func (n *Nodes) repeat(now time.Duration) {
 	q, i := &n.news, 0
 	for ; i < len(q.said) && q.ticks-q.said[i].tick >= repeatAfter; i++ {
 		c := q.said[i].counter
-		t := n.own.tables[c.unit].Load()
+		t := n.own.tables.all[c.unit].Load()
 		state := t.LookupLocked(c.digest)
 		if state>>32 >= window(now, c.unit) && !n.writer.write(n.config.MaxBytes, c, state) {
 			break

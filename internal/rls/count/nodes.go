@@ -100,7 +100,7 @@ func (n *Nodes) Ask(now time.Duration, hits []Hit) error {
 
 func addPeers(peers []*peer, d sketch.Digest, ticks uint64, h *Hit) {
 	for _, p := range peers {
-		if t := p.counts.tables[h.Unit].Load(); t != nil {
+		if t := p.counts.tables.all[h.Unit].Load(); t != nil {
 			h.Count = sum(h.Count, level(t.LookupLocked(d), ticks))
 		}
 	}
