@@ -13,6 +13,7 @@ import (
 // after it.
 type successor struct {
 	any  atomic.Bool // whether there has been one; else nobody needs to look
+	has  atomic.Bool // whether this rule has the state of the one before, so that it may be asked
 	node *chain.Node[Rule, bansKept]
 }
 
@@ -35,9 +36,9 @@ func (r *Rule) succeed(old *Rule) {
 	old.next.any.Store(true)
 }
 
-// newest returns the last successor of node's rule that is in use, or nil.
+// newest returns the last successor of node's rule that is in use and may be asked, or nil.
 func newest(node *chain.Node[Rule, bansKept]) (r *Rule) {
-	for next, _ := node.Next(); next != nil; next, _ = next.next.node.Next() {
+	for next, _ := node.Next(); next != nil && next.next.has.Load(); next, _ = next.next.node.Next() {
 		r = next
 	}
 	return r

@@ -20,6 +20,8 @@ import (
 //  2. The buckets are entered in the new table while nobody can charge the old one. Later charges
 //     to the old one go to both ([bucket.Table.TakeOver]).
 //  3. The cells of the old sketch are added to the new one's.
+//  4. From now on requests that wait for the predecessor ask the successor (newest). Before, its
+//     table is written without its locks.
 //
 // Invariants, for the moment of the change and ever after:
 //
@@ -78,6 +80,7 @@ func (r *Rule) transferFrom(old *Rule) {
 	if !sameBans && r.tier == 0 && r.adoptBans(old) {
 		r.bans.AddStats(old.bans)
 	}
+	r.next.has.Store(true)
 	if old.queues != nil {
 		old.queues.WakeFirst() // to ask r
 	}
