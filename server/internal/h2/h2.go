@@ -127,18 +127,21 @@ type connection struct {
 
 // ServeHTTP implements [http.Handler].
 func (c *connection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c.watched.served.Add(1)
 	if !c.handlers.enter() {
 		panic(http.ErrAbortHandler)
 	}
 	defer c.handlers.leave()
+	c.watched.served.Add(1)
 	c.server.streams.Add(1)
 	begun := c.begun.Add(1)
 	answered := exchange(c.session, w, r)
 	if r.Context().Err() != nil {
 		c.server.resets.Add(1)
-		if n := c.resets.Add(1); n >= maxResets && 2*n > begun && c.session.Cut() {
-			c.server.cuts.Add(1)
+		if n := c.resets.Add(1); n >= maxResets && 2*n > begun {
+			c.handlers.shut() // what is not in progress yet is not begun while it is cut off
+			if c.session.Cut() {
+				c.server.cuts.Add(1)
+			}
 		}
 	}
 	if !answered {
@@ -173,9 +176,15 @@ func (g *gate) enter() bool {
 
 func (g *gate) leave() { g.inside.Done() }
 
-func (g *gate) close() {
+// shut has nobody enter from now on.
+func (g *gate) shut() {
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.closed = true
-	g.mu.Unlock()
+}
+
+// close is shut, and waits for those inside.
+func (g *gate) close() {
+	g.shut()
 	g.inside.Wait()
 }

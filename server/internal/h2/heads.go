@@ -3,6 +3,7 @@ package h2
 import (
 	"encoding/binary"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/fastlimit/fastlimit/server/internal/conn"
@@ -17,7 +18,7 @@ const maxLag = 5 * MaxStreams
 const maxExcess = 5 * MaxStreams
 
 // heads counts the requests that a client begins, by the frames that it sends: what net/http
-// refuses, such as malformed fields, it tells nobody of. It belongs to the goroutine that reads.
+// refuses, such as malformed fields, it tells nobody of.
 type heads struct {
 	skip  int     // bytes that are no frame's head
 	frame [9]byte // the head of the next one
@@ -57,17 +58,21 @@ func (h *heads) note(b []byte) {
 type watched struct {
 	*conn.Session
 
-	heads   heads
-	served  atomic.Uint64 // came to ServeHTTP
+	served  atomic.Uint64 // came to ServeHTTP and were not turned away
 	excess  atomic.Uint64 // were above [MaxStreams]
 	leaving atomic.Bool   // what comes from now on is ignored, and asked again elsewhere
-	charged uint64
+
+	mu      sync.Mutex // net/http may read while the connection ends
+	heads   heads      // guarded by mu
+	charged uint64     // guarded by mu
 }
 
 // Read implements net.Conn.
 func (w *watched) Read(p []byte) (n int, err error) {
 	n, err = w.Session.Read(p)
+	w.mu.Lock()
 	w.heads.note(p[:n])
+	w.mu.Unlock()
 	w.charge(maxLag)
 	return n, err
 }
@@ -82,6 +87,8 @@ func (w *watched) countError(kind string) {
 
 // charge has the client charged for all requests but lag of those that did not come to ServeHTTP.
 func (w *watched) charge(lag uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	known := w.served.Load() + min(w.excess.Load(), maxExcess) + w.charged + lag
 	if w.heads.begun > known && !w.leaving.Load() {
 		w.charged += w.heads.begun - known
