@@ -54,9 +54,6 @@ func TestValidate(t *testing.T) {
 			t.Errorf("stderr lacks %q:\n%s", want, stderr)
 		}
 	}
-	if code, _, stderr := command(t, nil, "validate"); code != cli.ExitUsage || !strings.Contains(stderr, "--config") {
-		t.Errorf("without a file: exit %d: %s", code, stderr)
-	}
 }
 
 // The schema that is printed is the one that editors are told of.

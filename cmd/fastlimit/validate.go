@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/cli"
 	"github.com/fastlimit/fastlimit/internal/config"
 )
 
@@ -18,17 +20,22 @@ func (schemaCmd) Run(sys *system) error {
 // validateCmd asks for a file even though serve runs without one: what it would check
 // then is the default. Warnings do not change the exit code, as they may be intended.
 type validateCmd struct {
-	Config  string `short:"c" xor:"what" required:"" placeholder:"FILE" help:"Configuration file, or - for stdin."`
-	RLS     string `name:"rls" xor:"what" required:"" placeholder:"DIR" help:"Instead, a folder of envoyproxy/ratelimit's configuration files. MERGE_DOMAIN_CONFIG and RUNTIME_IGNOREDOTFILES of the environment count."`
+	File    string `arg:"" optional:"" help:"Configuration file, or - for stdin."`
+	Config  string `short:"c" xor:"what" placeholder:"FILE" help:"Also names the file, as for serve."`
+	RLS     string `name:"rls" xor:"what" placeholder:"DIR" help:"Instead, a folder of envoyproxy/ratelimit's configuration files. MERGE_DOMAIN_CONFIG and RUNTIME_IGNOREDOTFILES of the environment count."`
 	Verbose bool   `short:"v" help:"Also show notes: effects of settings that are not mistakes."`
 }
 
 // Run implements the command.
 func (c *validateCmd) Run(sys *system) error {
-	if c.RLS != "" {
+	path, err := c.path()
+	switch {
+	case err != nil:
+		return err
+	case c.RLS != "":
 		return c.validateRLS(sys)
 	}
-	cfg, err := loadConfig(c.Config, sys)
+	cfg, err := loadConfig(path, sys)
 	if err != nil {
 		return err
 	}
@@ -47,4 +54,18 @@ func (c *validateCmd) Run(sys *system) error {
 		}
 	}
 	return err
+}
+
+// path returns the configuration file, which may be named with or without -c, or twice.
+func (c *validateCmd) path() (string, error) {
+	path := cmp.Or(c.File, c.Config)
+	switch {
+	case c.Config != "" && c.Config != path:
+		return "", cli.Usagef("two files are given, %s and -c %s; remove one of the two", path, c.Config)
+	case c.RLS != "" && path != "":
+		return "", cli.Usagef("a file and --rls are given, %s and %s; remove one of the two", path, c.RLS)
+	case c.RLS == "" && path == "":
+		return "", cli.Usagef("no file is given; write fastlimit validate FILE, or --rls DIR")
+	}
+	return path, nil
 }

@@ -37,6 +37,32 @@ func TestValidateRefusesWhatServeRefuses(t *testing.T) {
 	}
 }
 
+// The file may be named with -c, without, or both ways, but it must be one file.
+func TestValidateNamesOneFile(t *testing.T) {
+	t.Parallel()
+	good, other := writeFile(t, "good.yaml", "rules: [{name: piped, rate: 100/s}]\n"), writeFile(t, "other.yaml", "")
+	for _, args := range [][]string{{good}, {"-c", good}, {good, "-c", good}, {"-v", good}, {"-"}} {
+		stdin := strings.NewReader("rules: [{name: piped, rate: 100/s}]\n")
+		if code, stdout, stderr := command(t, stdin, append([]string{"validate"}, args...)...); code != 0 || !strings.Contains(stdout, "piped") || stderr != "" {
+			t.Errorf("%v: exit %d, %q, %q", args, code, stdout, stderr)
+		}
+	}
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{good, "-c", other}, "two files are given, " + good + " and -c " + other + "; remove one of the two\n"},
+		{[]string{good, "--rls", "x"}, "a file and --rls are given, " + good + " and x; remove one of the two\n"},
+		{[]string{good, other}, "unexpected argument " + other},
+		{nil, "no file is given; write fastlimit validate FILE, or --rls DIR\n"},
+		{[]string{""}, "no file is given"},
+	} {
+		if code, stdout, stderr := command(t, nil, append([]string{"validate"}, tt.args...)...); code != cli.ExitUsage || stdout != "" || !strings.HasPrefix(stderr, "fastlimit: "+tt.want) {
+			t.Errorf("%v: exit %d, %q, %q; want %q", tt.args, code, stdout, stderr, tt.want)
+		}
+	}
+}
+
 // The file that the documentation shows in full is one that validate accepts.
 func TestValidateAcceptsTheExample(t *testing.T) {
 	t.Parallel()
