@@ -26,7 +26,7 @@ func TestHelpCommand(t *testing.T) {
 			t.Errorf("%v: exit %d, %q, %q", tt.args, code, stdout, stderr)
 		}
 	}
-	if code, stdout, stderr := command(t, nil, "help", "srve"); code != cli.ExitUsage || stdout != "" || !strings.Contains(stderr, `did you mean "serve"?`) {
+	if code, stdout, stderr := command(t, nil, "help", "srve"); code != cli.ExitUsage || stdout != "" || !strings.Contains(stderr, "did you mean serve?") {
 		t.Errorf("help srve: exit %d, %q, %q", code, stdout, stderr)
 	}
 	// A flag that does nothing is none.
@@ -35,6 +35,33 @@ func TestHelpCommand(t *testing.T) {
 	}
 	if _, serve, _ := command(t, nil, "serve", "--help"); strings.Contains(serve, "ot supported") {
 		t.Error(serve)
+	}
+}
+
+// A misspelled command, flag or value names the one that was probably meant, and nothing that looks
+// different.
+func TestMisspelled(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"sevre":                 "unknown command sevre; did you mean serve?",
+		"-- sevre":              "unknown command sevre; did you mean serve?",
+		"val x":                 "unknown command val; did you mean validate?",
+		"override lst":          "unknown command lst; did you mean list?",
+		"foo":                   "unknown command foo;",
+		"v":                     "unknown command v;",
+		"schema x":              "unexpected argument x;",
+		"serve --lsten :80":     "unknown flag --lsten; did you mean --listen?",
+		"serve --Listen=:80":    "unknown flag --Listen; did you mean --listen?",
+		"serve -c a --adminn x": "unknown flag --adminn; did you mean --admin?",
+		"serve --zzzzz":         "unknown flag --zzzzz;",
+		"serve -q":              "unknown flag -q;",
+		"top --once --sort rat": `--sort must be one of "rate","denied","share","key" but got "rat"; did you mean rate?`,
+		"top --sort zzz":        `--sort must be one of "rate","denied","share","key" but got "zzz";`,
+	} {
+		code, stdout, stderr := command(t, nil, strings.Fields(args)...)
+		if code != cli.ExitUsage || stdout != "" || stderr != "fastlimit: "+want+" see fastlimit --help\n" {
+			t.Errorf("%s: exit %d, %q, %q; want %q", args, code, stdout, stderr, want)
+		}
 	}
 }
 

@@ -95,7 +95,7 @@ func (p *Program) Run(ctx context.Context, args []string, bind ...any) (code int
 		err = checkFlags(parsed)
 	}
 	if err != nil {
-		fmt.Fprintf(p.Stderr, "%s: %v; see %s --help\n", p.Name, err, p.Name)
+		fmt.Fprintf(p.Stderr, "%s: %s see %s --help\n", p.Name, mistakeOf(err), p.Name)
 		return ExitUsage
 	}
 	parsed.BindTo(ctx, (*context.Context)(nil))

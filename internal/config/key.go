@@ -1,12 +1,14 @@
 package config
 
 import (
+	"maps"
 	"net/textproto"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/fastlimit/fastlimit/internal/spelling"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -81,10 +83,18 @@ func (d *decoder) keyPart(n *node, s string, spec *policy.RuleSpec) (policy.KeyP
 	case named && kind == "cookie":
 		part = policy.KeyPart{Kind: policy.KeyCookie, Name: name}
 	default:
-		d.fail(n, quote(s)+" is not a key", "want "+keyWant)
+		d.fail(n, quote(s)+" is not a key", meantKey(s)+"want "+keyWant)
 		return part, false
 	}
 	return part, d.valid(n, policy.CheckKeyPart(part))
+}
+
+// meantKey is [spelling.Question] of a part of a key, or of the kind of one with a name.
+func meantKey(s string) string {
+	if kind, _, named := strings.Cut(s, ":"); named {
+		return spelling.Question(kind, []string{"header", "cookie"})
+	}
+	return spelling.Question(s, slices.Sorted(maps.Keys(keyKinds)))
 }
 
 // prefixLengths reads ip/24/48. Both lengths are required: one alone would be for IPv4,

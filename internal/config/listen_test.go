@@ -144,7 +144,7 @@ func TestMistakesInAnswers(t *testing.T) {
 		"headers: [ratelimit, none]":          `f.yaml:1:46: listen[0].headers[1]: none is listed with others; write none alone, or remove it`,
 		"headers: [none, ratelimit]":          `f.yaml:1:35: listen[0].headers[0]: none is listed with others; write none alone, or remove it`,
 		"headers: [ratelimit, x-rate]":        `f.yaml:1:46: listen[0].headers[1]: "x-rate" is not a known value; write ratelimit, ratelimit-legacy, x-ratelimit, x-ratelimit-limit or none`,
-		"headers: RateLimit":                  `f.yaml:1:34: listen[0].headers: "RateLimit" is not a known value; write ratelimit, ratelimit-legacy, x-ratelimit, x-ratelimit-limit or none`,
+		"headers: RateLimit":                  `f.yaml:1:34: listen[0].headers: "RateLimit" is not a known value; did you mean ratelimit? write ratelimit, ratelimit-legacy, x-ratelimit, x-ratelimit-limit or none`,
 		"headers: [x-ratelimit, x-ratelimit]": `f.yaml:1:48: listen[0].headers[1]: x-ratelimit is listed twice; remove it`,
 		"headers: []":                         `f.yaml:1:34: listen[0].headers: the list is empty; write an element, or remove the setting`,
 		"headers: [none, ratelimit, x-ratelimit, ratelimit-legacy, x-ratelimit-limit]": `f.yaml:1:35: listen[0].headers[0]: none is listed with others; write none alone, or remove it`,

@@ -1,12 +1,14 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net/textproto"
 	"reflect"
 	"slices"
 	"strings"
 
+	"github.com/fastlimit/fastlimit/internal/spelling"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -148,10 +150,7 @@ func matchWarnings(spec *policy.RuleSpec, proxied bool, warn warnFunc) {
 		if slices.Contains(known, m) {
 			continue
 		}
-		fix := "write for example GET"
-		if best := nearest(m, known, 2); best != "" {
-			fix = "did you mean " + best + "?"
-		}
+		fix := cmp.Or(strings.TrimSpace(spelling.Question(m, known)), "write for example GET")
 		warn("match.method: %s is not a method that clients are known to send; %s", m, fix)
 	}
 	for _, p := range slices.Concat(match.Paths, match.Not.Paths) {

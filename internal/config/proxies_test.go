@@ -75,7 +75,7 @@ func TestOriginalRequestOfListeners(t *testing.T) {
 		t.Error(w)
 	}
 	_, err := Parse("f.yaml", []byte("listen: [{address: 'a:1', original_request: x-originals}]\n"+rule), noEnv)
-	if err == nil || err.Error() != `f.yaml:1:45: listen[0].original_request: "x-originals" is not a known value; write none, x-original or x-forwarded` {
+	if err == nil || err.Error() != `f.yaml:1:45: listen[0].original_request: "x-originals" is not a known value; did you mean x-original? write none, x-original or x-forwarded` {
 		t.Error(err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/fastlimit/fastlimit/internal/safetext"
+	"github.com/fastlimit/fastlimit/internal/spelling"
 )
 
 // value describes what a setting may hold: how it is read, what the documents
@@ -168,7 +169,7 @@ func choice(names ...string) value {
 	want := strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 	return parsed("`"+strings.Join(names, "`, `")+"`", orVariable(schema{"enum": names}), want, func(s scalar) (v int, problem, fix string) {
 		if v = slices.Index(names, s.text); v < 0 {
-			return 0, quote(s.text) + " is not a known value", "write " + want
+			return 0, quote(s.text) + " is not a known value", spelling.Question(s.text, names) + "write " + want
 		}
 		return v, "", ""
 	})

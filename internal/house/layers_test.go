@@ -24,6 +24,7 @@ var layers = []struct {
 	{"internal/ascii", nil, "characters"},
 	{"internal/safetext", nil, "text for logs and terminals"},
 	{"internal/keytext", nil, "a client's key as people read and write it"},
+	{"internal/spelling", nil, "names, whatever they name"},
 	{"internal/nat64", nil, "who is behind a translator"},
 	{"internal/strictjson", nil, "JSON as everybody reads it"},
 	{"internal/bytesize", nil, "sizes as people write them"},
@@ -136,7 +137,7 @@ var layers = []struct {
 }
 
 // basics know nothing of this module, and everybody may import them.
-var basics = []string{"internal/unixsocket", "internal/field", "internal/mistake", "internal/marks", "internal/heap", "internal/ascii", "internal/safetext", "internal/keytext", "internal/nat64", "internal/strictjson", "internal/bytesize", "internal/span", "internal/filestat", "internal/chain", "internal/frames", "internal/machine"}
+var basics = []string{"internal/unixsocket", "internal/field", "internal/mistake", "internal/marks", "internal/heap", "internal/ascii", "internal/safetext", "internal/keytext", "internal/spelling", "internal/nat64", "internal/strictjson", "internal/bytesize", "internal/span", "internal/filestat", "internal/chain", "internal/frames", "internal/machine"}
 
 func TestLayers(t *testing.T) {
 	t.Parallel()
@@ -168,7 +169,7 @@ func TestLayers(t *testing.T) {
 // a tree that ends in "/...", its own tree. Test kits are not listed: nothing imports them but tests.
 var order = [][]string{
 	{
-		"internal/field", "internal/unixsocket", "internal/mistake", "internal/ascii", "internal/heap", "internal/filestat", "internal/chain", "internal/frames", "internal/machine", "internal/statefile", "internal/audit", "internal/marks", "internal/safetext", "internal/keytext", "internal/nat64", "internal/bytesize", "internal/span", "internal/prom", "internal/screen", "internal/migrate/nginxconf", "internal/house/check", "internal/house/mutants",
+		"internal/field", "internal/unixsocket", "internal/mistake", "internal/ascii", "internal/heap", "internal/filestat", "internal/chain", "internal/frames", "internal/machine", "internal/statefile", "internal/audit", "internal/marks", "internal/safetext", "internal/keytext", "internal/spelling", "internal/nat64", "internal/bytesize", "internal/span", "internal/prom", "internal/screen", "internal/migrate/nginxconf", "internal/house/check", "internal/house/mutants",
 		"bench/defaults", "bench/reference", "bench/proc", "bench/load", "bench/report",
 	},
 	{"sketch", "internal/rls/descriptor", "internal/rls/stats", "internal/cli", "internal/top", "server/internal/latency", "server/internal/nowait", "server/internal/text", "internal/strictjson", "internal/operator", "bucket/registry"},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/internal/mistake"
 	"github.com/fastlimit/fastlimit/internal/safetext"
+	"github.com/fastlimit/fastlimit/internal/spelling"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -121,7 +122,8 @@ func (r *reader) member(key, value *yaml.Node, what string, settings map[string]
 	case known[key.Value]:
 		r.warn(placeOf(key), key.Value, "has no meaning in "+what, "want "+list(settings))
 	default:
-		r.fail(placeOf(key), safetext.Clip(key.Value, maxQuoted), "unknown setting", "want "+list(settings))
+		r.fail(placeOf(key), safetext.Clip(key.Value, maxQuoted), "unknown setting",
+			spelling.Question(key.Value, slices.Sorted(maps.Keys(settings)))+"want "+list(settings))
 	}
 }
 

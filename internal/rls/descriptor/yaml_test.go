@@ -95,7 +95,7 @@ func TestMistakes(t *testing.T) {
 		"domain: d\ndescriptors: [a]":          `f:2:15: a descriptor is "a"; want a mapping: descriptors, detailed_metric, key, metadata, quota_mode, rate_limit, shadow_mode, share_threshold, value, value_to_metric`,
 		"domain: d\ndescriptors: [{value: v}]": "f:2:15: d: a descriptor without key; write the key that Envoy sends",
 		key + "  - key: k":                     "f:4:5: d.k: a second descriptor of this key and value; join the two",
-		key + "    ratelimit: 5":               "f:4:5: ratelimit: unknown setting; want descriptors, detailed_metric, key, metadata, quota_mode, rate_limit, shadow_mode, share_threshold, value, value_to_metric",
+		key + "    ratelimit: 5":               "f:4:5: ratelimit: unknown setting; did you mean rate_limit? want descriptors, detailed_metric, key, metadata, quota_mode, rate_limit, shadow_mode, share_threshold, value, value_to_metric",
 		key + "    rate_limit: 5":              `f:4:17: a rate_limit is "5"; want a mapping: name, replaces, requests_per_unit, unit, unlimited`,
 		key + "    rate_limit: {unit: foo}":    `f:4:24: d.k: unknown unit "foo"; want second, minute, hour, day, week, month or year, or unlimited: true`,
 		key + "    rate_limit: {}":             `f:4:17: d.k: unknown unit "unknown"; want second, minute, hour, day, week, month or year, or unlimited: true`,
