@@ -145,12 +145,16 @@ func TestRLS(t *testing.T) {
 		t.Errorf("the fourth: %s", got)
 	}
 	for body, want := range map[string]string{
-		"": "400", "{": "400", `{"domain":"shop"}`: "400", `{"foo":1}`: "400", `{"domain":"other","descriptors":[{}]}`: "200",
+		"": "400 Bad Request", "{": "400 Bad Request", `{"domain":"shop"}`: "400 Bad Request", `{"foo":1}`: "400", `{"domain":"other","descriptors":[{}]}`: "200",
 		strings.Replace(user, `]}]`, `],"limit":{"requests_per_unit":5}}]`, 1): "400", // no unit
 	} {
 		if got := page(t, "POST", "http://"+r.http+"/json", body); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %s, want %s", body, got, want)
 		}
+	}
+	resp, err := http.Post("http://"+r.http+"/json", "", strings.NewReader(`{"domain":"","descriptors":[{}]}`))
+	if err != nil || resp.Body.Close() != nil || resp.Header.Get("Grpc-Message") != "rate limit domain must not be empty" {
+		t.Errorf("the reason: %v, %v", resp, err)
 	}
 	if _, err := ask(t.Context(), c, "", "user", "a"); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("no domain: %v", err)
@@ -166,7 +170,7 @@ func TestRLS(t *testing.T) {
 	for _, want := range []string{
 		`ratelimit_service_rate_limit_total_hits{domain="shop",key1="user",key2=""} 4`, `ratelimit_service_rate_limit_over_limit{domain="shop",key1="user",key2=""} 2`,
 		"ratelimit_service_config_load_success 1", `ratelimit_service_total_requests{grpc_method="ShouldRateLimit"} 3`,
-		`ratelimit_service_should_rate_limit_error{err_type="service_error"} 3`,
+		`ratelimit_service_should_rate_limit_error{err_type="service_error"} 4`,
 	} {
 		if !strings.Contains(metrics, "\n"+want+"\n") {
 			t.Errorf("metrics lack %s", want)

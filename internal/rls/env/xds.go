@@ -1,6 +1,7 @@
 package env
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"time"
@@ -29,7 +30,7 @@ func (r *reader) xds() *xds.Config {
 		Connect:    r.duration("CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL", 3*time.Second),
 		RetryMin:   r.duration("XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", 10*time.Second),
 		RetryMax:   r.duration("XDS_CLIENT_BACKOFF_MAX_INTERVAL", time.Minute),
-		MaxMessage: r.number("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", maxMessage, 1, 1<<30),
+		MaxMessage: cmp.Or(r.number("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", 0, 0, 1<<30), maxMessage), // 0 is upstream's default
 		Merge:      r.bool("MERGE_DOMAIN_CONFIG"),
 	}
 	if r.bool("CONFIG_GRPC_XDS_SERVER_USE_TLS") {

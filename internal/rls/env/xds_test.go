@@ -13,7 +13,7 @@ import (
 // TestXDS has upstream's defaults and variables.
 func TestXDS(t *testing.T) {
 	t.Parallel()
-	vars := map[string]string{"REDIS_URL": "none", "CONFIG_TYPE": "GRPC_XDS_SOTW"}
+	vars := map[string]string{"REDIS_URL": "none", "CONFIG_TYPE": "GRPC_XDS_SOTW", "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES": "0"}
 	s, _, err := readFrom(vars)
 	want := &xds.Config{
 		Server: "localhost:18000", Node: "default", Connect: 3 * time.Second, RetryMin: 10 * time.Second, RetryMax: time.Minute, MaxMessage: maxMessage,

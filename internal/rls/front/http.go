@@ -4,8 +4,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/pprof"
+	"net/url"
+	"strings"
 
 	"github.com/fastlimit/fastlimit/internal/rls/api"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
@@ -28,17 +31,17 @@ func (f *Front) requests() http.Handler {
 func (f *Front) json(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessage))
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		wrong(w, err)
 		return
 	}
 	in := new(api.RateLimitRequest)
 	if err := protojson.Unmarshal(body, in); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		wrong(w, err)
 		return
 	}
 	out, err := f.decide(in)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		wrong(w, err)
 		return
 	}
 	text, err := protojson.Marshal(out)
@@ -51,6 +54,13 @@ func (f *Front) json(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusTooManyRequests)
 	}
 	w.Write(text)
+}
+
+// wrong answers with upstream's text; the reason is where HTTP carries gRPC's.
+func wrong(w http.ResponseWriter, err error) {
+	reason := strings.ReplaceAll(url.PathEscape(status.Convert(err).Message()), "%20", " ")
+	w.Header().Set("Grpc-Message", reason)
+	http.Error(w, http.StatusText(http.StatusBadRequest), http.StatusBadRequest)
 }
 
 // operators shows the limits in force, and profiles.
