@@ -22,10 +22,14 @@ type serveCmd struct {
 	Redis      string         `placeholder:"URL" help:"URL of a Redis that all nodes share for exact checks, for example redis://127.0.0.1:6379/0. Without it each node enforces the limits on its own."`
 	LogFormat  string         `enum:"text,json" default:"text" help:"Log format on stderr: text or json."`
 	DrainDelay *time.Duration `placeholder:"5s" help:"Time from SIGTERM, when /readyz starts to return 503, until the listeners close. Set it to the time that your load balancer needs to notice. Default: drain.delay in the file, or 1s."`
+	InitConfig bool           `help:"Print a commented configuration file to start from, as in: fastlimit serve --init-config > fastlimit.yaml."`
 }
 
 // Run implements the command.
 func (c *serveCmd) Run(ctx context.Context, sys *system) error {
+	if c.InitConfig {
+		return c.initConfig(sys)
+	}
 	cfg, err := c.configuration(sys)
 	if err != nil {
 		return err
