@@ -52,7 +52,7 @@ test-netns:
 	$(GOTEST) -tags netns -p 1 -run "^($$(sed -n 's/^func \(Test[A-Za-z0-9_]*\)(t .*/\1/p' $$files | paste -sd'|'))\$$" $$(dirname $$files | sort -u)
 
 test-others:
-	$(GOTEST) -tags prometheus -run '^TestAlert' ./cmd/fastlimit
+	$(GOTEST) -tags prometheus -run '^Test(Alert|Dashboard)' ./cmd/fastlimit
 	for module in $(MODULES); do (cd $$module && $(GOTEST) ./...) || exit; done
 
 test-image: ## Run the container image's files, as root; compiles everything anew

@@ -49,12 +49,18 @@ var (
 
 func startPrometheus(t *testing.T, nodes map[string]*process) *prometheus {
 	t.Helper()
-	dir := t.TempDir()
-	rules := alertRange.ReplaceAllString(alertFor.ReplaceAllString(readText(t, alertRules), "${1}1s"), "[4s]")
 	config := "global: {scrape_interval: 250ms, scrape_timeout: 250ms, evaluation_interval: 250ms}\nrule_files: [alerts.yml]\nscrape_configs:\n- job_name: fastlimit\n  static_configs:\n"
 	for name, p := range nodes {
 		config += fmt.Sprintf("  - {targets: [%q], labels: {instance: %q}}\n", p.admin, name)
 	}
+	return runPrometheus(t, config, len(nodes))
+}
+
+// runPrometheus waits until all of so many targets have been scraped.
+func runPrometheus(t *testing.T, config string, targets int) *prometheus {
+	t.Helper()
+	dir := t.TempDir()
+	rules := alertRange.ReplaceAllString(alertFor.ReplaceAllString(readText(t, alertRules), "${1}1s"), "[4s]")
 	for name, text := range map[string]string{"alerts.yml": rules, "prometheus.yml": config} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -83,7 +89,7 @@ func startPrometheus(t *testing.T, nodes map[string]*process) *prometheus {
 		return err == nil && resp.StatusCode == http.StatusOK
 	})
 	p.until("all nodes to be scraped", func() bool {
-		return len(p.query(fmt.Sprintf(`max_over_time(up[10s]) == 1 and on() (count(up) == %d)`, len(nodes)))) == len(nodes)
+		return len(p.query(fmt.Sprintf(`max_over_time(up[10s]) == 1 and on() (count(up) == %d)`, targets))) == targets
 	})
 	return p
 }

@@ -1,6 +1,7 @@
 package house
 
 import (
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -59,6 +60,30 @@ func TestAnchorsExist(t *testing.T) {
 		t.Errorf("only %d anchors", found)
 	}
 }
+
+// Alerts and dashboards link to pages and headings that exist.
+func TestDeployedLinksExist(t *testing.T) {
+	t.Parallel()
+	pages, found := documents(t), 0
+	files, _ := filepath.Glob("deploy/*/*")
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range deployedLink.FindAllStringSubmatch(string(text), -1) {
+			found++
+			if page, ok := pages[m[1]]; !ok || m[2] != "" && anchors(page)[m[2]] != 1 {
+				t.Errorf("%s: %s leads nowhere", file, m[0])
+			}
+		}
+	}
+	if found < 50 {
+		t.Errorf("only %d links", found)
+	}
+}
+
+var deployedLink = regexp.MustCompile(`https://github\.com/fastlimit/fastlimit/blob/main/([\w./-]+)(?:#([\w-]+))?`)
 
 // Every row of a table belongs to one, and has as many cells as its head.
 func TestTablesRender(t *testing.T) {
