@@ -16,7 +16,7 @@ import (
 type logFlags struct {
 	Fields map[string]string `mapsep:"," placeholder:"NAME=FIELD" help:"In JSON logs, the fields that hold time, client, method, target, host, request, header:NAME and cookie:NAME; dots reach nested fields. For example time=time_iso8601,client=remote_addr. Default: the fields of Caddy and fastlimit."`
 
-	Log []string `arg:"" help:"Access logs of one or more servers, including rotated ones, in any order. Common or combined format (nginx, Apache) or JSON lines (Caddy, fastlimit; others with --fields), plain or gzip; - is stdin."`
+	Log []string `arg:"" placeholder:"FILE" help:"Access logs of one or more servers, including rotated ones, in any order. Common or combined format (nginx, Apache) or JSON lines (Caddy, fastlimit; others with --fields), plain or gzip; - is stdin."`
 }
 
 // checkStdin refuses stdin beside other logs.

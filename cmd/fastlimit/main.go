@@ -52,27 +52,29 @@ func main() {
 // commands is the command line as kong reads it: a field is a command, its struct the
 // flags. The help texts are also the reference for flags; docs/ does not repeat them.
 type commands struct {
-	Serve    serveCmd    `cmd:"" help:"Run the decision service. Defaults: traffic on 127.0.0.1:8080, admin on 127.0.0.1:8081, 100/s per client address."`
-	Validate validateCmd `cmd:"" help:"Check a configuration file, show its memory use and limits, and warn about likely mistakes."`
-	Replay   replayCmd   `cmd:"" help:"Show which requests in access logs a limit would have denied, and which clients sent them."`
-	Suggest  suggestCmd  `cmd:"" help:"Suggest limits for the clients in access logs, as rules to paste, with what each would deny."`
-	Top      topCmd      `cmd:"" help:"Show the top clients across all nodes."`
-	Explain  explainCmd  `cmd:"" help:"Show what the next request of a client would get, and why, as in: fastlimit explain 192.0.2.7 --url https://example.com/login."`
-	Reset    resetCmd    `cmd:"" help:"Empty a client's bucket, so that it may use its whole burst again, as in: fastlimit reset per-ip 192.0.2.7."`
-	Changes  changesCmd  `cmd:"" help:"Show who changed what on a running node, the latest first."`
-	Rule     ruleCmd     `cmd:"" help:"Change a rule of a running node for a while, as in: fastlimit rule per-ip mode=shadow rate=50/s --for 30m. Without settings: show the rules."`
-	Override overrideCmd `cmd:"" help:"Give clients a different limit for a while."`
-	Bans     bansCmd     `cmd:"" help:"Show who is banned on a running node, and for how much longer."`
-	Ban      banCmd      `cmd:"" help:"Ban addresses or prefixes on a running node, as in: fastlimit ban 192.0.2.0/24 --for 1h --reason scraper."`
-	Unban    unbanCmd    `cmd:"" help:"End bans of a client or prefix, by operators or rules, as in: fastlimit unban 192.0.2.0/24."`
-	Key      keyCmd      `cmd:"" help:"Show the hash that top, bans and logs show for the value of a header or cookie, as in: fastlimit key - <key.txt."`
-	Reload   reloadCmd   `cmd:"" help:"Make a running node read its configuration again."`
-	Migrate  migrateCmd  `cmd:"" help:"Print rules for the limit_req and limit_conn lines of an nginx configuration, and list those that it cannot translate."`
-	RLS      rlsCmd      `cmd:"" name:"rls" help:"Serve Envoy's rate limit service in place of envoyproxy/ratelimit: the same environment variables, ports and files. A link called ratelimit does the same."`
-	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of the configuration file, for editors."`
-	Store    storeCmd    `cmd:"" help:"Create the schema that postgres needs."`
-	Version  versionCmd  `cmd:"" help:"Show version, commit and Go version."`
-	Help     cli.Help    `cmd:"" help:"Show this help, or the help for a command, as in: fastlimit help replay."`
+	Serve      serveCmd       `cmd:"" help:"Run the decision service. Defaults: traffic on 127.0.0.1:8080, admin on 127.0.0.1:8081, 100/s per client address."`
+	Validate   validateCmd    `cmd:"" help:"Check a configuration file, show its memory use and limits, and warn about likely mistakes."`
+	Replay     replayCmd      `cmd:"" help:"Show which requests in access logs a limit would have denied, and which clients sent them."`
+	Suggest    suggestCmd     `cmd:"" help:"Suggest limits for the clients in access logs, as rules to paste, with what each would deny."`
+	Top        topCmd         `cmd:"" help:"Show the top clients across all nodes."`
+	Explain    explainCmd     `cmd:"" help:"Show what the next request of a client would get, and why, as in: fastlimit explain 192.0.2.7 --url https://example.com/login."`
+	Reset      resetCmd       `cmd:"" help:"Empty a client's bucket, so that it may use its whole burst again, as in: fastlimit reset per-ip 192.0.2.7."`
+	Changes    changesCmd     `cmd:"" help:"Show who changed what on a running node, the latest first."`
+	Rule       ruleCmd        `cmd:"" help:"Change a rule of a running node for a while, as in: fastlimit rule per-ip mode=shadow rate=50/s --for 30m. Without settings: show the rules."`
+	Override   overrideCmd    `cmd:"" help:"Give clients a different limit for a while."`
+	Bans       bansCmd        `cmd:"" help:"Show who is banned on a running node, and for how much longer."`
+	Ban        banCmd         `cmd:"" help:"Ban addresses or prefixes on a running node, as in: fastlimit ban 192.0.2.0/24 --for 1h --reason scraper."`
+	Unban      unbanCmd       `cmd:"" help:"End bans of a client or prefix, by operators or rules, as in: fastlimit unban 192.0.2.0/24."`
+	Key        keyCmd         `cmd:"" help:"Show the hash that top, bans and logs show for the value of a header or cookie, as in: fastlimit key - <key.txt."`
+	Reload     reloadCmd      `cmd:"" help:"Make a running node read its configuration again."`
+	Migrate    migrateCmd     `cmd:"" help:"Print rules for the limit_req and limit_conn lines of an nginx configuration, and list those that it cannot translate."`
+	RLS        rlsCmd         `cmd:"" name:"rls" help:"Serve Envoy's rate limit service in place of envoyproxy/ratelimit: the same environment variables, ports and files. A link called ratelimit does the same."`
+	Schema     schemaCmd      `cmd:"" help:"Print the JSON Schema of the configuration file, for editors."`
+	Store      storeCmd       `cmd:"" help:"Create the schema that postgres needs."`
+	Completion cli.Completion `cmd:"" help:"Print the script that makes a shell complete commands, flags, values and files, as in: source <(fastlimit completion bash)."`
+	Man        cli.Man        `cmd:"" hidden:"" help:"Write the manual pages to a folder."`
+	Version    versionCmd     `cmd:"" help:"Show version, commit and Go version."`
+	Help       cli.Help       `cmd:"" help:"Show this help, or the help for a command, as in: fastlimit help replay."`
 
 	VersionFlag kong.VersionFlag `name:"version" help:"Show version, commit and Go version."`
 }

@@ -18,7 +18,7 @@ import (
 type migrateCmd struct {
 	Prefix string `placeholder:"DIR" help:"Folder for relative includes. Default: that of the file; with stdin, includes are not read."`
 
-	Conf string `arg:"" help:"Main configuration file of nginx, or - for stdin; included files are read too."`
+	Conf string `arg:"" placeholder:"FILE" help:"Main configuration file of nginx, or - for stdin; included files are read too."`
 }
 
 // unread says what to do about a file that cannot be read.

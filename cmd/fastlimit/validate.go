@@ -20,7 +20,7 @@ func (schemaCmd) Run(sys *system) error {
 // validateCmd asks for a file even though serve runs without one: what it would check
 // then is the default. Warnings do not change the exit code, as they may be intended.
 type validateCmd struct {
-	File    string `arg:"" optional:"" help:"Configuration file, or - for stdin."`
+	File    string `arg:"" placeholder:"FILE" optional:"" help:"Configuration file, or - for stdin."`
 	Config  string `short:"c" xor:"what" placeholder:"FILE" help:"Also names the file, as for serve."`
 	RLS     string `name:"rls" xor:"what" placeholder:"DIR" help:"Instead, a folder of envoyproxy/ratelimit's configuration files. MERGE_DOMAIN_CONFIG and RUNTIME_IGNOREDOTFILES of the environment count."`
 	Verbose bool   `short:"v" help:"Also show notes: effects of settings that are not mistakes."`

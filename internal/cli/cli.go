@@ -90,6 +90,10 @@ func (p *Program) Run(ctx context.Context, args []string, bind ...any) (code int
 			panic(r)
 		}
 	}()
+	if len(args) > 0 && args[0] == completeArg {
+		p.complete(args[1:])
+		return 0
+	}
 	parsed, err := p.Parser().Parse(helpArgs(args))
 	if err == nil {
 		err = checkFlags(parsed)
@@ -98,6 +102,7 @@ func (p *Program) Run(ctx context.Context, args []string, bind ...any) (code int
 		fmt.Fprintf(p.Stderr, "%s: %s see %s --help\n", p.Name, mistakeOf(err), p.Name)
 		return ExitUsage
 	}
+	parsed.Bind(p)
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	return p.exitCode(parsed.Run(bind...))
 }
