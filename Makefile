@@ -100,7 +100,7 @@ $(LINT):
 system-test:
 	@./.ci/need redis-server:redis-server postgres:postgresql nginx:nginx-light haproxy:haproxy caddy:caddy \
 	  apache2:apache2 node:nodejs python3:python3 java:default-jre-headless /usr/share/tomcat10/bin/bootstrap.jar:tomcat10 /usr/share/lua/5.3/socket.lua:lua-socket varnishd:varnish \
-	  nft:nftables ip:iproute2 ss:iproute2 nsenter:util-linux setpriv:util-linux taskset:util-linux \
+	  nft:nftables ip:iproute2 ss:iproute2 nsenter:util-linux setpriv:util-linux taskset:util-linux systemd-analyze:systemd \
 	  prometheus:prometheus promtool:prometheus chromium:chromium \
 	  zsh:zsh fish:fish man:man-db groff:groff-base
 

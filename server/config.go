@@ -71,7 +71,7 @@ type Config struct {
 	Listeners []Listener
 
 	// Admin is the address for health, metrics and profiles: host:port, or unix: and the
-	// path of a socket for this user only (mode 0600). Empty means none. Keep it away from
+	// path of a socket for this user only (mode 0600), or systemd: as in a [Listener]. Empty means none. Keep it away from
 	// clients: whoever reaches it may read everything.
 	Admin string
 
@@ -109,6 +109,10 @@ type Config struct {
 	// Upstream makes the server a reverse proxy, which passes admitted requests on. nil: it
 	// answers them itself, as a decision service. DecideAPI has to be false then.
 	Upstream *Upstream
+
+	// Alive is called once a second while the server runs, by the goroutine that moves its clocks: for
+	// a watchdog. nil: nobody watches.
+	Alive func()
 
 	// Kernel drops what banned clients send. nil: their requests are denied as those of others.
 	Kernel  *Kernel
@@ -223,6 +227,7 @@ func (c Config) withDefaults() (Config, error) {
 	if path, ok := unixsocket.Path(c.Admin); ok {
 		p.path("Admin", path)
 	}
+	p.socket("Admin", c.Admin)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	c.Version = cmp.Or(c.Version, "unknown")
 	if c.machine == nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/denial"
+	"github.com/fastlimit/fastlimit/internal/systemd"
 	"github.com/fastlimit/fastlimit/internal/unixsocket"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server/internal/certs"
@@ -21,8 +22,9 @@ import (
 
 // Listener is one address that takes traffic, and how it answers.
 type Listener struct {
-	// Address is host:port, or unix: and the absolute path of a socket. Port 0 picks a
-	// free one; see [Server.Addrs]. A peer of a Unix socket counts as 127.0.0.1.
+	// Address is host:port, unix: and the absolute path of a socket, or systemd: and the name of a
+	// socket that the process was started with. Port 0 picks a free one; see [Server.Addrs]. A peer
+	// of a Unix socket counts as 127.0.0.1.
 	Address string
 	// Mode is the permissions of a Unix socket: who may write to it may connect. 0 means
 	// 0660.
@@ -162,6 +164,7 @@ func (l *Listener) checkPath(p *problems) {
 	if unix {
 		p.path("Address", path)
 	}
+	p.socket("Address", l.Address)
 	switch {
 	case l.Mode == 0:
 	case !unix:
@@ -170,6 +173,15 @@ func (l *Listener) checkPath(p *problems) {
 		p.add("Mode", fmt.Sprintf("%04o has more than permission bits", l.Mode), "want for example 0660")
 	case l.Mode&0o222 == 0:
 		p.add("Mode", fmt.Sprintf("%04o lets nobody write, so nobody can connect", l.Mode), "want for example 0660")
+	}
+}
+
+// socket checks the name of a socket that the process is to be started with.
+func (p *problems) socket(field, address string) {
+	if name, ok := systemd.Name(address); ok {
+		if problem := systemd.NameProblem(name); problem != "" {
+			p.add(field, problem, "write the FileDescriptorName= of its unit: a letter, then letters, digits, - _ and dots")
+		}
 	}
 }
 

@@ -244,6 +244,9 @@ func (s *Server) tick() {
 		t.tick()
 	}
 	s.tickKernel()
+	if alive := s.config().Alive; alive != nil {
+		alive()
+	}
 }
 
 // endSecond ends a second of the log.

@@ -18,6 +18,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/liverules"
 	"github.com/fastlimit/fastlimit/internal/metrics"
 	"github.com/fastlimit/fastlimit/internal/overrides"
+	"github.com/fastlimit/fastlimit/internal/systemd"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server"
 	"github.com/fastlimit/fastlimit/sync/gossip"
@@ -43,6 +44,7 @@ type node struct {
 	cluster *gossip.Cluster // nil: there is none
 	fleet   fleet           // the cluster for the limiter, which is made before it
 	kernel  droppers        // the server for the cluster, likewise
+	manager systemd.Notifier
 	server  *server.Server
 	reloads reloads
 
@@ -61,7 +63,10 @@ type node struct {
 func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *logSink, sys *system) (_ *node, err error) {
 	journal := new(audit.Journal)
 	log = slog.New(journal.Handler(log.Handler()))
-	n := &node{cfg: cfg, log: log, sys: sys}
+	if err := systemd.Unused(addresses(cfg)); err != nil {
+		return nil, err
+	}
+	n := &node{cfg: cfg, log: log, sys: sys, manager: systemd.Notifier{Log: log}}
 	n.reloads.note(time.Now(), nil)
 	defer func() {
 		if err != nil { // the store may be connected and the cluster running already
@@ -89,6 +94,7 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 	sc.Limiter, sc.Logger, sc.LostLogs = n.limiter, log, sink.lost.Load
 	sc.Changes = func(n int) any { return journal.Last(n) }
 	sc.Version, sc.GoMemory = version().version, &n.memory
+	sc.Alive = n.manager.Alive
 	sc.Reload = func(ctx context.Context, by string) error { return n.reload(ctx, "admin "+by) }
 	sc.Collectors = append(sc.Collectors, metrics.Reloads(n.reloads.stats))
 	if err = decideBy(&sc, cfg); err != nil {
@@ -197,6 +203,25 @@ func (n *node) startAttrs() []any {
 	}
 	attrs = append(attrs, n.kernelAttrs()...)
 	return append(attrs, memoryAttrs(n.memory)...)
+}
+
+// status is what a service manager shows of the node; err is why a reload has changed nothing.
+func (n *node) status(err error) string {
+	text := "serving on " + joinAddrs(n.server.Addrs())
+	if err != nil {
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		text += "; the last reload changed nothing: " + first
+	}
+	return text
+}
+
+// addresses are all on which a node is to listen for connections of HTTP.
+func addresses(cfg *config.Config) []string {
+	all := []string{cfg.Server.Admin}
+	for i := range cfg.Server.Listeners {
+		all = append(all, cfg.Server.Listeners[i].Address)
+	}
+	return all
 }
 
 // joinAddrs skips nil: there is no admin listener if its address is empty.

@@ -34,8 +34,10 @@ func (n *node) reload(_ context.Context, cause string) error {
 	n.reloading.Lock()
 	defer n.reloading.Unlock()
 	before := n.plan
+	n.manager.Reloading()
 	err := n.read()
 	n.reloads.note(time.Now(), err)
+	n.manager.Ready(n.status(err))
 	if err != nil {
 		for line := range strings.Lines(err.Error()) {
 			n.log.Error("reload: nothing was changed", slog.String("cause", cause), slog.String("error", strings.TrimSuffix(line, "\n")))
@@ -131,7 +133,7 @@ func (n *node) beside(cfg *config.Config) server.Config {
 	sc.Logger, sc.LostLogs, sc.Version = was.Logger, was.LostLogs, was.Version
 	sc.Collectors, sc.Overrides, sc.Bans, sc.Rules, sc.Reload = was.Collectors, was.Overrides, was.Bans, was.Rules, was.Reload
 	sc.Store, sc.Cluster, sc.ListFiles = was.Store, was.Cluster, was.ListFiles
-	sc.Kernel, sc.GoMemory = was.Kernel, was.GoMemory
+	sc.Kernel, sc.GoMemory, sc.Alive = was.Kernel, was.GoMemory, was.Alive
 	return sc
 }
 

@@ -50,6 +50,7 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 	// the server bounds its drain itself.
 	return cli.Signalled(ctx, cli.SignalHooks{
 		OnStop: func(s os.Signal) {
+			n.manager.Stopping()
 			n.log.Info("stopping; a second signal stops at once", slog.String("signal", s.String()))
 		},
 		// Scripts for log rotation send SIGHUP too, also to a node without a file.
@@ -67,6 +68,7 @@ func (c *serveCmd) Run(ctx context.Context, sys *system) error {
 		}
 		// Tests and scripts wait for this line, and read the addresses from it.
 		n.log.Info("fastlimit is serving", n.startAttrs()...)
+		n.manager.Ready(n.status(nil))
 		stop := n.watch()
 		defer stop()
 		return n.server.Serve(ctx)

@@ -11,17 +11,19 @@ import (
 
 	"github.com/fastlimit/fastlimit/internal/field"
 	"github.com/fastlimit/fastlimit/internal/lists"
+	"github.com/fastlimit/fastlimit/internal/systemd"
 	"github.com/fastlimit/fastlimit/server"
 )
 
-// socketAddress is host:port or a Unix socket, in its normal form.
+// socketAddress is host:port, a Unix socket or one of the service manager, in its normal form.
 func socketAddress() value {
-	return parsed("address", patternSchema("^unix:/.*[^/]$|:[0-9]{1,5}$"), addressWant, parseSocket)
+	return parsed("address", patternSchema("^unix:/.*[^/]$|^systemd:[A-Za-z][A-Za-z0-9._-]{0,254}$|:[0-9]{1,5}$"), addressWant, parseSocket)
 }
 
 func parseSocket(s scalar) (addr, problem, fix string) {
 	path, unix := strings.CutPrefix(s.text, "unix:")
-	if !unix {
+	_, passed := systemd.Name(s.text)
+	if !unix && !passed {
 		return parseAddress(s)
 	}
 	l := server.Listener{Address: s.text}
@@ -29,6 +31,9 @@ func parseSocket(s scalar) (addr, problem, fix string) {
 		if e.Field == "Address" {
 			return "", e.Problem, e.Fix
 		}
+	}
+	if passed {
+		return s.text, "", ""
 	}
 	return "unix:" + filepath.Clean(path), "", "" // in which paths can be compared
 }

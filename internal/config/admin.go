@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fastlimit/fastlimit/internal/systemd"
 	"github.com/fastlimit/fastlimit/server"
 )
 
@@ -20,7 +21,7 @@ const leastToken = 16
 var adminSettings = section{
 	name: "admin", want: "an address", where: "in admin, indented more than admin",
 	settings: []setting{
-		{name: "address", field: "Address", value: socketAddress(), def: DefaultAdmin, doc: "`host:port`, or `unix:` and the path of a socket"},
+		{name: "address", field: "Address", value: socketAddress(), def: DefaultAdmin, doc: "`host:port`, `unix:` and the path of a socket, or `systemd:` and the name of one"},
 		{name: "token_file", field: "Token", value: tokenFile(), shown: "none", doc: "a file with the token; changes need one unless the address is on loopback or a socket"},
 		{name: "tokens", field: "Tokens", value: listOf("list of tokens", tokensExample, mapping(&tokenSettings)), shown: "none", doc: "more tokens, each with its owner's name"},
 	},
@@ -109,6 +110,9 @@ func (d *decoder) checkAdmin() {
 
 // adminWarnings are about who can reach the admin listener.
 func adminWarnings(c *Config, warn warnFunc) {
+	if _, passed := systemd.Name(c.Server.Admin); passed {
+		return // its unit says who can
+	}
 	if !adminIsLocal(c.Server.Admin) {
 		warn("admin: %s can be reached from other machines; it shows metrics, profiles and the clients that are limited, and decides about any client, so keep it behind a firewall", c.Server.Admin)
 	}

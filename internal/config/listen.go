@@ -23,7 +23,7 @@ var listenSettings = section{
 	settings: []setting{
 		{
 			name: "address", field: "Address", value: socketAddress(), required: `write for example {address: "127.0.0.1:8080", deny_status: 403}`,
-			doc: "`host:port`, or `unix:` and the path of a socket",
+			doc: "`host:port`, `unix:` and the path of a socket, or `systemd:` and the name of one",
 		},
 		{name: "mode", field: "Mode", value: socketMode(), shown: "`\"0660\"`", doc: "permissions of a Unix socket: users that may write to it may connect"},
 		{name: "proxy_protocol", field: "ProxyProtocol", value: prefixes(), shown: "none", doc: "balancers that name the client in the PROXY protocol"},

@@ -73,6 +73,7 @@ var layers = []struct {
 	{"internal/rls/front", []string{"internal/rls/service", "internal/rls/api", "internal/rls/env", "internal/rls/stats"}, "ports: it decides nothing"},
 	{"internal/rls/files", []string{"internal/rls/descriptor"}, "a folder of them"},
 	{"internal/unixsocket", nil, "listens on paths, whoever serves"},
+	{"internal/systemd", nil, "what a service manager gives and is told, whoever serves"},
 	{"internal/mistake", nil, "mistakes in files, whatever is in them"},
 	{"internal/statefile", nil, "a file that is whole at any moment, whatever is in it"},
 	{"internal/operator", nil, "how operators call, whatever they change"},
@@ -137,7 +138,7 @@ var layers = []struct {
 }
 
 // basics know nothing of this module, and everybody may import them.
-var basics = []string{"internal/unixsocket", "internal/field", "internal/mistake", "internal/marks", "internal/heap", "internal/ascii", "internal/safetext", "internal/keytext", "internal/spelling", "internal/nat64", "internal/strictjson", "internal/bytesize", "internal/span", "internal/filestat", "internal/chain", "internal/frames", "internal/machine"}
+var basics = []string{"internal/unixsocket", "internal/systemd", "internal/field", "internal/mistake", "internal/marks", "internal/heap", "internal/ascii", "internal/safetext", "internal/keytext", "internal/spelling", "internal/nat64", "internal/strictjson", "internal/bytesize", "internal/span", "internal/filestat", "internal/chain", "internal/frames", "internal/machine"}
 
 func TestLayers(t *testing.T) {
 	t.Parallel()
@@ -169,7 +170,7 @@ func TestLayers(t *testing.T) {
 // a tree that ends in "/...", its own tree. Test kits are not listed: nothing imports them but tests.
 var order = [][]string{
 	{
-		"internal/field", "internal/unixsocket", "internal/mistake", "internal/ascii", "internal/heap", "internal/filestat", "internal/chain", "internal/frames", "internal/machine", "internal/statefile", "internal/audit", "internal/marks", "internal/safetext", "internal/keytext", "internal/spelling", "internal/nat64", "internal/bytesize", "internal/span", "internal/prom", "internal/screen", "internal/migrate/nginxconf", "internal/house/check", "internal/house/mutants",
+		"internal/field", "internal/unixsocket", "internal/systemd", "internal/mistake", "internal/ascii", "internal/heap", "internal/filestat", "internal/chain", "internal/frames", "internal/machine", "internal/statefile", "internal/audit", "internal/marks", "internal/safetext", "internal/keytext", "internal/spelling", "internal/nat64", "internal/bytesize", "internal/span", "internal/prom", "internal/screen", "internal/migrate/nginxconf", "internal/house/check", "internal/house/mutants",
 		"bench/defaults", "bench/reference", "bench/proc", "bench/load", "bench/report",
 	},
 	{"sketch", "internal/rls/descriptor", "internal/rls/stats", "internal/cli", "internal/top", "server/internal/latency", "server/internal/nowait", "server/internal/text", "internal/strictjson", "internal/operator", "bucket/registry"},

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -59,7 +60,8 @@ func Listen(path string, mode fs.FileMode) (_ *Listener, fix string, err error) 
 // openPath sets the mode of a path that is bound, and listens on it.
 func openPath(f *os.File, path string, mode fs.FileMode, listen func(fd, backlog int) error) (*net.UnixListener, fs.FileInfo, error) {
 	err := unix.Fchmodat(unix.AT_FDCWD, path, uint32(mode), unix.AT_SYMLINK_NOFOLLOW)
-	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) { // Linux before 6.6
+	if slices.ContainsFunc([]error{unix.EOPNOTSUPP, unix.ENOSYS, unix.EPERM}, func(e error) bool { return errors.Is(err, e) }) {
+		// Linux before 6.6, or a filter of system calls that is older.
 		err = os.Chmod(path, mode)
 	}
 	if err != nil {

@@ -14,6 +14,7 @@ require (
 	github.com/bits-and-blooms/bitset v1.24.2 // indirect
 	github.com/bits-and-blooms/bloom/v3 v3.7.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/coreos/go-systemd/v22 v22.7.0 // indirect
 	github.com/dchest/siphash v1.2.3 // indirect
 	github.com/fatih/color v1.19.0 // indirect
 	github.com/gaissmai/bart v0.30.0 // indirect

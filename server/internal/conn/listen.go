@@ -12,11 +12,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/systemd"
 	"github.com/fastlimit/fastlimit/internal/unixsocket"
 )
 
-// Listen binds a TCP address, or a path ("unix:/run/http.sock") with a mode. setting is
-// what the operator calls it.
+// Listen binds a TCP address, or a path ("unix:/run/http.sock") with a mode, or takes a socket that
+// the service manager has bound ("systemd:http"). setting is what the operator calls it.
 //
 // One listener per address: with two and SO_REUSEPORT the kernel would spread connections by
 // hash, not by who is idle, and reset what is in the queue of one that closes.
@@ -28,11 +29,18 @@ func Listen(setting, address string, mode fs.FileMode) (net.Listener, error) {
 		}
 		return ln, nil
 	}
+	if name, ok := systemd.Name(address); ok {
+		ln, err := systemd.Listen(name)
+		if err != nil {
+			return nil, fmt.Errorf("fastlimit/server: %s %s: %w", setting, address, err)
+		}
+		return ln, inheritable(ln)
+	}
 	// Multipath TCP, which Go would offer, has a listening socket of its own
 	// kind, on which refuseNew has no effect.
 	var config net.ListenConfig
 	config.SetMultipathTCP(false)
-	inherit(&config)
+	config.KeepAlive, config.Control = -1, inheritance
 	ln, err := config.Listen(context.Background(), network(address), address)
 	if err == nil {
 		return ln, nil
@@ -63,6 +71,7 @@ func network(address string) string {
 type retryListener struct {
 	net.Listener
 	failed func(error)
+	shared bool // others have the socket too, who serve what is in its queue
 
 	settling, closed atomic.Bool // see settle, Close
 	once             sync.Once
@@ -111,14 +120,21 @@ const (
 // settle makes each end when the queue is empty. Connections that
 // are still queued when the listener closes would be reset, although their clients
 // may have sent a request. Where the system allows it no new connections begin from
-// here on; their clients' SYNs are sent again.
+// here on; their clients' SYNs are sent again. A shared listener leaves its queue to the others.
 func (l *retryListener) settle() {
+	if l.shared {
+		_ = l.Close()
+		return
+	}
 	l.refuse() // else a client may come between the last accept and Close
 	l.settling.Store(true)
 	l.wake(time.Now())
 }
 
 func (l *retryListener) refuse() {
+	if l.shared {
+		return
+	}
 	if own, ok := l.Listener.(interface{ RefuseNew() error }); ok {
 		_ = own.RefuseNew()
 	} else {

@@ -30,6 +30,8 @@ func pollable(ln net.Listener) (net.Listener, error) {
 	case *unixsocket.Listener:
 		l.File, err = ln.UnixListener.File()
 		l.refuse, l.unbind = ln.RefuseNew, ln.RefuseNew
+	case *net.UnixListener: // of the service manager
+		l.File, err = ln.File()
 	default:
 		err = errors.ErrUnsupported
 	}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/systemd"
 	"github.com/valyala/fasthttp"
 )
 
@@ -134,7 +135,8 @@ func (l *Listener) Bind(address string) error {
 	}
 	if err == nil {
 		deferAccept(ln, l.options.Load().DeferAccept)
-		l.ln = &retryListener{Listener: ln, failed: l.conns.acceptFailed}
+		_, shared := systemd.Name(address)
+		l.ln = &retryListener{Listener: ln, failed: l.conns.acceptFailed, shared: shared}
 	}
 	return err
 }

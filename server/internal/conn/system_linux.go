@@ -96,27 +96,35 @@ func deferAccept(ln net.Listener, on bool) {
 	_ = control(ln, func(fd int) error { return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, seconds) })
 }
 
-// inherit sets options on the listening socket that its connections inherit, which
+// inheritance sets options on a listening socket that its connections inherit, which
 // saves the calls that Go would make for each of them: keep-alive as Go has it, and no delay.
-func inherit(config *net.ListenConfig) {
+func inheritance(_, _ string, c syscall.RawConn) error {
 	const idle, interval, count = 15, 15, 9 // seconds, seconds, probes
-	config.KeepAlive = -1
-	config.Control = func(_, _ string, c syscall.RawConn) error {
-		var err error
-		if failed := c.Control(func(fd uintptr) {
-			s := int(fd)
-			err = errors.Join(
-				unix.SetsockoptInt(s, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1),
-				unix.SetsockoptInt(s, unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, idle),
-				unix.SetsockoptInt(s, unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, interval),
-				unix.SetsockoptInt(s, unix.IPPROTO_TCP, unix.TCP_KEEPCNT, count),
-				unix.SetsockoptInt(s, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1),
-			)
-		}); failed != nil {
-			return failed
-		}
+	var err error
+	failed := c.Control(func(fd uintptr) {
+		s := int(fd)
+		err = errors.Join(
+			unix.SetsockoptInt(s, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1),
+			unix.SetsockoptInt(s, unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, idle),
+			unix.SetsockoptInt(s, unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, interval),
+			unix.SetsockoptInt(s, unix.IPPROTO_TCP, unix.TCP_KEEPCNT, count),
+			unix.SetsockoptInt(s, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1),
+		)
+	})
+	return errors.Join(failed, err)
+}
+
+// inheritable does the same with a socket that somebody else has bound.
+func inheritable(ln net.Listener) error {
+	tcp, ok := ln.(*net.TCPListener)
+	if !ok {
+		return nil
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
 		return err
 	}
+	return inheritance("", "", raw)
 }
 
 // refuseNew makes a listening socket ignore new connections, while those whose

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"syscall"
 )
 
 // openFiles is unknown here.
@@ -30,5 +31,8 @@ func disconnect(net.Conn) error { return errors.ErrUnsupported }
 // wholeHandshakes has nothing to do: nothing is given to a kernel here.
 func wholeHandshakes(net.Listener) error { return nil }
 
-// inherit leaves the options of connections to Go.
-func inherit(*net.ListenConfig) {}
+// inheritance sets nothing here.
+func inheritance(string, string, syscall.RawConn) error { return nil }
+
+// inheritable neither.
+func inheritable(net.Listener) error { return nil }
