@@ -69,8 +69,8 @@ func readToken(path string) (string, error) {
 	return token, nil
 }
 
-// do returns the body of an answer that is 200. A body is sent as JSON.
-func (c *adminClient) do(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+// ask returns an answer, of any status. A body is sent as JSON.
+func (c *adminClient) ask(ctx context.Context, method, path string, body []byte) (*http.Response, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
 	client, host := http.DefaultClient, c.admin
@@ -80,7 +80,7 @@ func (c *adminClient) do(ctx context.Context, method, path string, body []byte) 
 	}
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+host+path, bytes.NewReader(body))
 	if err != nil {
-		return nil, cli.Usagef("--admin %s: want host:port, for example %s", c.admin, config.DefaultAdmin)
+		return nil, nil, cli.Usagef("--admin %s: want host:port, for example %s", c.admin, config.DefaultAdmin)
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
@@ -90,12 +90,21 @@ func (c *adminClient) do(ctx context.Context, method, path string, body []byte) 
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, c.unreachable(err)
+		return nil, nil, c.unreachable(err)
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAdminBytes))
 	if err != nil {
-		return nil, c.unreachable(err)
+		return nil, nil, c.unreachable(err)
+	}
+	return resp, answer, nil
+}
+
+// do returns the body of an answer that is 200. A body is sent as JSON.
+func (c *adminClient) do(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	resp, answer, err := c.ask(ctx, method, path, body)
+	if err != nil {
+		return nil, err
 	}
 	if resp.StatusCode == http.StatusOK {
 		return answer, nil

@@ -67,6 +67,7 @@ type commands struct {
 	Unban      unbanCmd       `cmd:"" help:"End bans of a client or prefix, by operators or rules, as in: fastlimit unban 192.0.2.0/24."`
 	Key        keyCmd         `cmd:"" help:"Show the hash that top, bans and logs show for the value of a header or cookie, as in: fastlimit key - <key.txt."`
 	Reload     reloadCmd      `cmd:"" help:"Make a running node read its configuration again."`
+	Ready      readyCmd       `cmd:"" help:"Exit with 0 if a running node is ready for traffic, else with 1 and the reason: a probe for containers."`
 	Migrate    migrateCmd     `cmd:"" help:"Print rules for the limit_req and limit_conn lines of an nginx configuration, and list those that it cannot translate."`
 	RLS        rlsCmd         `cmd:"" name:"rls" help:"Serve Envoy's rate limit service in place of envoyproxy/ratelimit: the same environment variables, ports and files. A link called ratelimit does the same."`
 	Schema     schemaCmd      `cmd:"" help:"Print the JSON Schema of the configuration file, for editors."`
