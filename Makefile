@@ -12,7 +12,7 @@ PACKAGES      ?= 2
 BIN  := $(CURDIR)/.tmp/bin
 LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT)
 
-MODULES := bench/peers internal/rls/planetest middleware/grpc server/http2spec server/pagetest
+MODULES := bench/peers deploy/k8stest internal/rls/planetest middleware/grpc server/http2spec server/pagetest
 GOTEST  := $(GO) test -vet=off -parallel 8 -timeout 20m
 QUICK   := -gcflags='all=-N -l' # what is thrown away is not optimized
 

@@ -65,7 +65,7 @@ func TestAnchorsExist(t *testing.T) {
 func TestDeployedLinksExist(t *testing.T) {
 	t.Parallel()
 	pages, found := documents(t), 0
-	files, _ := filepath.Glob("deploy/*/*")
+	files, _ := filepath.Glob("deploy/*/*.*")
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
