@@ -211,6 +211,11 @@ type Drain struct {
 	Timeout time.Duration
 }
 
+// reusesPort reports whether another process may be there, which this one replaces.
+func (c *Config) reusesPort() bool {
+	return slices.ContainsFunc(c.Listeners, func(l Listener) bool { return l.ReusePort })
+}
+
 // withDefaults returns the configuration with its defaults filled in, and all
 // that is wrong with it: each a [field.Error].
 func (c Config) withDefaults() (Config, error) {
@@ -234,6 +239,9 @@ func (c Config) withDefaults() (Config, error) {
 		c.machine = expel.ThisMachine
 	}
 	if c.Kernel != nil {
+		if c.reusesPort() {
+			p.add("Kernel", "two processes cannot drop for one port, and ReusePort permits two", "remove one of the two")
+		}
 		p.require(c.Kernel.Open != nil, "Kernel.Open", "return what feed.Open has")
 	}
 	c.DenialLogs = cmp.Or(c.DenialLogs, logs.MaxDenialLines)

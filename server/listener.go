@@ -36,6 +36,9 @@ type Listener struct {
 	// TLS is the certificate of a listener that speaks HTTPS. nil: plain HTTP. Its files
 	// are read by [New].
 	TLS *TLS
+	// ReusePort lets another process of the same user that sets it too listen on the address (Linux):
+	// one that replaces this one may start before this one ends. Admin is bound when its address is free.
+	ReusePort bool
 	// NoDeferAccept has a TCP connection accepted when it begins. By default Linux holds it back
 	// until its client has sent something, for a second or two at most, which makes a flood of
 	// new connections cheaper to answer.
@@ -165,6 +168,9 @@ func (l *Listener) checkPath(p *problems) {
 		p.path("Address", path)
 	}
 	p.socket("Address", l.Address)
+	if _, passed := systemd.Name(l.Address); l.ReusePort && (unix || passed) {
+		p.add("ReusePort", fmt.Sprintf("is for ports, and %s is none", l.Address), "remove it")
+	}
 	switch {
 	case l.Mode == 0:
 	case !unix:
@@ -211,7 +217,7 @@ func (l *Listener) page() (*denial.Page, error) {
 // options are what a valid listener with its defaults asks of its connections. pair is nil
 // without TLS.
 func (l *Listener) options(pair *certs.Store, http2 conn.Multiplexed) conn.Options {
-	o := conn.Options{Mode: l.Mode, DeferAccept: !l.NoDeferAccept}
+	o := conn.Options{Mode: l.Mode, DeferAccept: !l.NoDeferAccept, ReusePort: l.ReusePort}
 	if len(l.ProxyProtocol) > 0 {
 		ranges := new(bart.Lite)
 		for _, p := range l.ProxyProtocol {

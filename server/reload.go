@@ -160,6 +160,9 @@ func (now *state) notLive(c *Config) (fields []string) {
 			if now.places[at].Address == l.Address && now.places[at].Mode != l.Mode {
 				fields = append(fields, fmt.Sprintf("Listeners[%d].Mode", i))
 			}
+			if now.places[at].Address == l.Address && now.places[at].ReusePort != l.ReusePort {
+				fields = append(fields, fmt.Sprintf("Listeners[%d].ReusePort", i))
+			}
 		}
 	}
 	return fields

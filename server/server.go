@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -129,10 +130,11 @@ func (c *Config) limits() conn.Limits {
 
 func (s *Server) newAdmin() *admin.Front {
 	now := s.config()
-	address := now.Admin // alone: the rest has the first limiter, whose memory would be kept
+	// Alone: the rest has the first limiter, whose memory would be kept.
+	address, later, log := now.Admin, now.reusesPort(), now.Logger
 	c := admin.Config{
-		Listen: func() (net.Listener, error) { return conn.Listen("admin", address, adminMode) },
-		Log:    now.Logger, Metrics: metrics.Handler(s.stats, now.Collectors, now.Logger),
+		Listen: func() (net.Listener, error) { return listenAdmin(address, later, log) },
+		Log:    log, Metrics: metrics.Handler(s.stats, now.Collectors, now.Logger),
 		Ready: s.ready, Info: s.info, Reload: now.Reload,
 		HashKey: func(value string) string { return s.decide.Snapshot().Settings().Engine.HashKey(value) },
 		Batch:   s.decide.Batch, MaxBatchBytes: decide.MaxBatchBytes,
@@ -149,6 +151,17 @@ func (s *Server) newAdmin() *admin.Front {
 		c.Rules = now.Rules
 	}
 	return admin.New(c)
+}
+
+// listenAdmin binds the address of admin, now or, where this process replaces another, when that has ended.
+func listenAdmin(address string, later bool, log *slog.Logger) (net.Listener, error) {
+	bind := func() (net.Listener, error) { return conn.Listen("admin", address, adminMode, false) }
+	ln, err := bind()
+	if later && conn.InUse(err) {
+		log.Info("another process has the address of admin: it is bound when that ends", slog.String("admin", address))
+		return conn.ListenLater(address, bind), nil
+	}
+	return ln, err
 }
 
 // operator says who may do what through the admin listener.

@@ -4,44 +4,117 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync/atomic"
+	"syscall"
+	"time"
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/config"
-	"github.com/fastlimit/fastlimit/internal/liverules"
 	"github.com/fastlimit/fastlimit/internal/metrics"
 	"github.com/fastlimit/fastlimit/server"
 	"github.com/fastlimit/fastlimit/sync/gossip"
 )
 
-// startCluster starts the cluster and lets the server show it; nil without one. It
+// startCluster starts the cluster and lets the server show it, if there is to be one. It
 // does not fail if other nodes cannot be reached: a node that is started first, or
-// alone, must limit all the same. It fails if its port is taken.
-func startCluster(sc *server.Config, cfg *config.Config, kernel *droppers, rules *liverules.Set) (*gossip.Cluster, error) {
-	c := cfg.Cluster
+// alone, must limit all the same. It fails if its port is taken, unless by the process that this
+// one replaces: then it is joined when that has ended, by joinLater.
+func (n *node) startCluster(sc *server.Config) error {
+	c := n.cfg.Cluster
 	if c == nil {
-		return nil, nil
+		return nil
 	}
-	settings := c.Config
-	settings.Logger, settings.BanEnded, settings.Answer = sc.Logger, kernel.ended, rules.Answer
-	// Not the context of the command: the cluster has to outlive it, since it keeps
-	// exchanging counts while the server drains. node.close ends it.
-	running, err := gossip.Start(context.Background(), settings, sc.Limiter)
-	if err != nil {
-		return nil, err
-	}
-	rules.Join(running)
-	sc.TopTalkers = running // knows those of all nodes; the server alone would show its own
-	sc.Collectors = append(sc.Collectors, metrics.Cluster(running.Stats))
-	// Not ready while another node has this one's name: see sync/gossip/twins.go.
-	sc.Ready = allReady(sc.Ready, running.Ready)
+	sc.Collectors = append(sc.Collectors, metrics.Cluster(n.fleet.stats))
 	sc.Cluster = func() server.ClusterInfo {
-		return server.ClusterInfo{
-			Name: c.Name, Node: running.Node(), Address: running.Advertised().String(),
-			MaxNodes: c.MaxNodes, Interval: c.Interval, Lag: c.Lag(), Peers: running.Peers(),
+		i := server.ClusterInfo{Name: c.Name, MaxNodes: c.MaxNodes, Interval: c.Interval, Lag: c.Lag()}
+		if running := n.fleet.Load(); running != nil {
+			i.Node, i.Address, i.Peers = running.Node(), running.Advertised().String(), running.Peers()
+		}
+		return i
+	}
+	err := n.join(sc.Limiter)
+	if errors.Is(err, syscall.EADDRINUSE) && replaces(n.cfg) {
+		n.log.Info("another process has the port of the cluster: it is joined when that ends", slog.String("bind", c.Bind))
+		return nil
+	}
+	n.among(sc)
+	return err
+}
+
+// join starts the cluster. Not with the context of the command: it keeps exchanging counts while
+// the server drains. node.close ends it.
+func (n *node) join(l *fastlimit.Limiter) error {
+	settings := n.cfg.Cluster.Config
+	settings.Logger, settings.BanEnded, settings.Answer = n.log, n.kernel.ended, n.rules.Answer
+	running, err := gossip.Start(context.Background(), settings, l)
+	if err != nil {
+		return err
+	}
+	n.rules.Join(running)
+	n.cluster = running
+	n.fleet.Store(running)
+	return nil
+}
+
+// among has the server show the clients of all nodes, in place of its own alone, and not be ready
+// while another node has this one's name: see sync/gossip/twins.go.
+func (n *node) among(sc *server.Config) {
+	if n.cluster != nil {
+		sc.TopTalkers, sc.Ready = n.cluster, allReady(sc.Ready, n.cluster.Ready)
+	}
+}
+
+// replaces reports whether a node may take the ports of another process over.
+func replaces(cfg *config.Config) bool {
+	return slices.ContainsFunc(cfg.Server.Listeners, func(l server.Listener) bool { return l.ReusePort })
+}
+
+// joinEvery is how long a node waits until it tries to join again.
+const joinEvery = 200 * time.Millisecond
+
+// joinLater joins the cluster when its port is free, and has all that was made without one know of it.
+func (n *node) joinLater() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	stopped := make(chan struct{})
+	joined := n.cfg.Cluster == nil || n.cluster != nil
+	go func() {
+		defer close(stopped)
+		for !joined {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(joinEvery):
+				joined = n.joinNow()
+			}
+		}
+	}()
+	return func() { cancel(); <-stopped }
+}
+
+// joinNow reports false if it is to be tried again: while the port is taken, and before requests are served.
+func (n *node) joinNow() bool {
+	n.reloading.Lock()
+	if n.cluster == nil {
+		if err := n.join(n.limiter); err != nil {
+			n.reloading.Unlock()
+			if !errors.Is(err, syscall.EADDRINUSE) {
+				n.log.Error("the cluster cannot be joined; trying again", slog.Any("error", err))
+			}
+			return false
 		}
 	}
-	return running, nil
+	sc, attrs := n.made, clusterAttrs(n.cfg, n.cluster)
+	err := n.hold(n.cfg, &sc, n.server.Reload)
+	n.reloading.Unlock()
+	if err != nil {
+		return false
+	}
+	n.stopRules() // to follow those of others too
+	n.startRules()
+	n.fleet.recall()
+	n.log.Info("joined the cluster", attrs)
+	return true
 }
 
 // droppers is the server as the cluster knows it, which starts before it: what a peer has
@@ -69,6 +142,13 @@ func (f *fleet) unbanned(b fastlimit.Ban) {
 	if c := f.Load(); c != nil {
 		c.Unbanned(b)
 	}
+}
+
+func (f *fleet) stats() (s gossip.Stats) {
+	if c := f.Load(); c != nil {
+		s = c.Stats()
+	}
+	return s
 }
 
 // recall has the peers told of bans that the limiter has taken over.

@@ -51,8 +51,9 @@ type node struct {
 	overrides     *overrides.Set
 	stopOverrides func() // nil: not started
 
-	rules     *liverules.Set
-	stopRules func() // nil: not started
+	rules       *liverules.Set
+	stopRules   func() // nil: not started
+	stopJoining func() // likewise
 
 	bans *bans.Set
 	feed *feed.Feed // nil: the kernel drops nothing
@@ -113,10 +114,9 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 	}
 	// Before the cluster starts: what peers send is to be received within the limits.
 	n.memory = limitMemory(plannedMemory(cfg, &n.plan, &sc), sys.lookupEnv)
-	if n.cluster, err = startCluster(&sc, cfg, &n.kernel, n.rules); err != nil {
+	if err = n.startCluster(&sc); err != nil {
 		return nil, err
 	}
-	n.fleet.Store(n.cluster)
 	if n.server, err = server.New(sc); err != nil {
 		return nil, err
 	}
@@ -128,6 +128,7 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 		n.state.start(n.bans, n.overrides, n.fleet.recall)
 	}
 	n.startRules()
+	n.stopJoining = n.joinLater()
 	n.lists.start(n.server.SetLists)
 	return n, nil
 }
@@ -161,6 +162,9 @@ func (n *node) limiterConfig(cfg *config.Config) fastlimit.Config {
 // close stops what newNode has started, the last first. Call it after the server has
 // stopped: its last requests use both. What they refunded is still sent to the store.
 func (n *node) close() {
+	if n.stopJoining != nil {
+		n.stopJoining()
+	}
 	if n.stopRules != nil {
 		n.stopRules() // before the last time that they are saved
 	}
@@ -182,11 +186,12 @@ func (n *node) close() {
 // the most that each rule admits of a client (P2). Port 0 and defaults are resolved: the
 // line says what is in force, not what the file says.
 func (n *node) startAttrs() []any {
+	running := n.fleet.Load()
 	var rules []any
 	for i := range n.plan.Rules {
 		rp := &n.plan.Rules[i]
 		text := fmt.Sprintf("%s %v; a client gets at most %s", config.Limit(&rp.Config), rp.Config.Mode, config.AtMost(rp))
-		if n.cluster != nil {
+		if running != nil {
 			text += "; all nodes together " + n.cfg.Cluster.Bound(rp)
 		}
 		rules = append(rules, slog.String(rp.Config.Name, text))
@@ -198,8 +203,8 @@ func (n *node) startAttrs() []any {
 	if u := n.cfg.Server.Upstream; u != nil {
 		attrs = append(attrs, slog.String("upstream", strings.Join(u.URLs, " ")))
 	}
-	if n.cluster != nil {
-		attrs = append(attrs, clusterAttrs(n.cfg, n.cluster))
+	if running != nil {
+		attrs = append(attrs, clusterAttrs(n.cfg, running))
 	}
 	attrs = append(attrs, n.kernelAttrs()...)
 	return append(attrs, memoryAttrs(n.memory)...)

@@ -105,12 +105,10 @@ func (n *node) hold(cfg *config.Config, sc *server.Config, use func(server.Confi
 	if sc.Limiter, err = n.limiter.With(n.limiterConfig(cfg)); err != nil {
 		return err
 	}
-	if n.store != nil {
+	if sc.Ready = nil; n.store != nil {
 		sc.Ready = n.store.readiness(sc.Limiter.Rules())
 	}
-	if n.cluster != nil {
-		sc.TopTalkers, sc.Ready = n.cluster, allReady(sc.Ready, n.cluster.Ready)
-	}
+	n.among(sc)
 	if err = decideBy(sc, cfg); err != nil {
 		return err
 	}

@@ -163,9 +163,7 @@ func TestMessagesNameSettingsThatExist(t *testing.T) {
 	known := map[string]bool{}
 	for _, s := range sections {
 		for _, f := range s.settings {
-			if f.value.read != nil { // else it is not supported yet
-				known[f.name], known[s.name+"."+f.name] = true, true
-			}
+			known[f.name], known[s.name+"."+f.name] = true, true
 		}
 	}
 	for _, name := range algorithms { // which messages suggest

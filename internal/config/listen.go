@@ -29,12 +29,12 @@ var listenSettings = section{
 		{name: "proxy_protocol", field: "ProxyProtocol", value: prefixes(), shown: "none", doc: "balancers that name the client in the PROXY protocol"},
 		{name: "tls", field: "TLS", value: mapping(&tlsSettings), shown: "none", doc: "certificate of a listener that speaks HTTPS"},
 		{name: "defer_accept", field: "NoDeferAccept", value: unless(), def: "true", doc: "accept a TCP connection only when its client has sent something, or after a second or two (Linux)"},
+		{name: "reuse_port", field: "ReusePort", value: boolean(), def: "false", doc: "the process that replaces this one may listen before this one ends (Linux)"},
 		{name: "deny_status", field: "DenyStatus", value: denyStatus(), shown: "that of the top level", doc: "status code of a denial"},
 		{name: "original_request", field: "OriginalRequest", value: originalRequest(), shown: "that of the top level", doc: "the headers that describe the original request"},
 		{name: "headers", field: "Headers", value: headerSets(), shown: "`ratelimit` and `x-ratelimit`", doc: "header fields that describe the client's limit; every denial also has `Retry-After`"},
 		{name: "headers_on", field: "HeadersOn", value: choice("denials", "always"), def: "denials", doc: "which answers have these fields: `always` includes admissions"},
 		{name: "denial", field: "Denial", value: mapping(&denialSettings), shown: "a problem document", doc: "body of denials by a rule"},
-		{name: "reuse_port"}, // of a later version
 	},
 }
 

@@ -56,9 +56,6 @@ func Schema() []byte {
 func (s *section) schema() schema {
 	properties, required, oneOf := schema{}, []string{}, s.oneOf
 	for _, f := range s.settings {
-		if f.value.read == nil {
-			continue
-		}
 		p := schema{"description": strings.ReplaceAll(f.doc, "`", "")}
 		maps.Copy(p, f.value.schema)
 		if f.def != "" {

@@ -14,7 +14,7 @@ import (
 type setting struct {
 	name  string
 	field string // of the section's struct that it fills; "" if value.read chooses
-	value value  // zero: reserved for a later version, and refused until then
+	value value
 
 	doc      string // one sentence, as docs/configuration.md has it
 	def      string // the default, as a file would write it
@@ -101,10 +101,6 @@ func (s *section) accept(d *decoder, n, key *node, lines map[string]int) *settin
 		return nil
 	}
 	lines[key.text] = key.line
-	if f.value.read == nil {
-		d.fail(key, "not supported by this version", "remove it")
-		return nil
-	}
 	return f
 }
 
@@ -144,7 +140,7 @@ func (s *section) fillDefaults(d *decoder, path string, to reflect.Value) {
 	for _, f := range s.settings {
 		field := join(path, f.field)
 		switch {
-		case d.places[field] != nil || f.value.read == nil:
+		case d.places[field] != nil:
 		case f.def != "":
 			f.value.read(d, &node{kind: isText, text: f.def, path: f.name}, f.target(to))
 		case f.value.section != nil && fieldOf(to, f.field).Kind() == reflect.Struct:
@@ -183,7 +179,7 @@ func whereItBelongs(path, name string) string {
 	home, homes := "", 0
 	for _, s := range sections {
 		rather := func(other *section) bool { _, ok := other.find(name); return ok && other.name == s.like }
-		if f, ok := s.find(name); !ok || f.value.read == nil || slices.ContainsFunc(sections, rather) {
+		if _, ok := s.find(name); !ok || slices.ContainsFunc(sections, rather) {
 			continue
 		}
 		if homes++; slices.Contains(likely, s.name) {

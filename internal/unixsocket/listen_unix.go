@@ -117,7 +117,7 @@ func clearPath(path string) (fix string, err error) {
 	switch {
 	case err == nil:
 		c.Close()
-		return "stop that process, or choose another path", errors.New("another process listens there")
+		return "stop that process, or choose another path", ErrInUse
 	case errors.Is(err, unix.ECONNREFUSED): // nobody has it open
 		if err := os.Remove(path); err != nil {
 			return "it is of a process that has ended: remove it", err

@@ -2,7 +2,11 @@
 // in place of the socket of a process that has ended.
 package unixsocket
 
-import "strings"
+import (
+	"errors"
+	"net"
+	"strings"
+)
 
 // scheme begins an address that is a path.
 const scheme = "unix:"
@@ -15,6 +19,15 @@ type address string
 
 // Network implements net.Addr.
 func (address) Network() string { return "unix" }
+
+// ErrInUse says that another process listens on a path.
+var ErrInUse = errors.New("another process listens there")
+
+// Addr is an address that may be no path, if it is to be shown only.
+func Addr(text string) net.Addr {
+	path, _ := Path(text)
+	return address(path)
+}
 
 // String implements net.Addr.
 func (a address) String() string { return scheme + string(a) }

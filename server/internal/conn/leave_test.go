@@ -88,7 +88,7 @@ func TestDismissedInTheMiddleOfARequest(t *testing.T) {
 // is taken from there; no connection begins that would be reset with it.
 func TestQueueIsServedBeforeTheListenerCloses(t *testing.T) {
 	t.Parallel()
-	ln, err := Listen("listen", "127.0.0.1:0", 0)
+	ln, err := Listen("listen", "127.0.0.1:0", 0, false)
 	if err != nil {
 		t.Fatal(err)
 	}

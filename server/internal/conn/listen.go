@@ -17,11 +17,12 @@ import (
 )
 
 // Listen binds a TCP address, or a path ("unix:/run/http.sock") with a mode, or takes a socket that
-// the service manager has bound ("systemd:http"). setting is what the operator calls it.
+// the service manager has bound ("systemd:http"). setting is what the operator calls it. With
+// reusePort another process of this user may have the port too, and so may the next one.
 //
-// One listener per address: with two and SO_REUSEPORT the kernel would spread connections by
-// hash, not by who is idle, and reset what is in the queue of one that closes.
-func Listen(setting, address string, mode fs.FileMode) (net.Listener, error) {
+// One listener per address and process: with more the kernel would spread connections by hash, not
+// by who is idle, and reset what is in the queue of one that closes.
+func Listen(setting, address string, mode fs.FileMode, reusePort bool) (net.Listener, error) {
 	if path, ok := unixsocket.Path(address); ok {
 		ln, fix, err := unixsocket.Listen(path, mode)
 		if err != nil {
@@ -41,8 +42,14 @@ func Listen(setting, address string, mode fs.FileMode) (net.Listener, error) {
 	var config net.ListenConfig
 	config.SetMultipathTCP(false)
 	config.KeepAlive, config.Control = -1, inheritance
+	if reusePort {
+		config.Control = shared
+	}
 	ln, err := config.Listen(context.Background(), network(address), address)
 	if err == nil {
+		if reusePort {
+			preferNewest(ln)
+		}
 		return ln, nil
 	}
 	fix := "write host:port, for example 127.0.0.1:8080"

@@ -10,7 +10,7 @@ import (
 // Connections inherit keep-alive from the listening socket.
 func TestKeepAliveIsInherited(t *testing.T) {
 	t.Parallel()
-	ln, err := Listen("listen", "127.0.0.1:0", 0)
+	ln, err := Listen("listen", "127.0.0.1:0", 0, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,5 +66,36 @@ func TestWholeHandshakes(t *testing.T) {
 	}
 	if err := wholeHandshakes(ln); err != nil || fastOpen() != 0 {
 		t.Errorf("%d %v", fastOpen(), err)
+	}
+}
+
+// TestNewestGetsAll: of two processes on a port the second gets all new connections, and the first
+// one again when it is alone.
+func TestNewestGetsAll(t *testing.T) {
+	t.Parallel()
+	first, err := Listen("listen", "127.0.0.1:0", 0, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	second, err := Listen("listen", first.Addr().String(), 0, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 50 {
+		dialFrom(t, "127.0.0.1", first.Addr().String())
+		if nc, err := second.Accept(); err != nil || nc.Close() != nil {
+			t.Fatal(err)
+		}
+	}
+	second.Close()
+	for range 10 {
+		dialFrom(t, "127.0.0.1", first.Addr().String())
+		if nc, err := first.Accept(); err != nil || nc.Close() != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Listen("listen", first.Addr().String(), 0, false); !InUse(err) {
+		t.Errorf("one that does not share: %v", err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 func TestWildcards(t *testing.T) {
 	t.Parallel()
 	for address, both := range map[string]bool{"0.0.0.0:0": false, ":0": true, "[::]:0": true, "127.0.0.1:0": false} {
-		ln, err := Listen("listen", address, 0)
+		ln, err := Listen("listen", address, 0, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -53,6 +53,8 @@ type Options struct {
 
 	TLS *tls.Config // nil: none
 
+	// ReusePort lets other processes of this user bind the address too.
+	ReusePort bool
 	// DeferAccept has the kernel hold new TCP connections back until their clients have sent
 	// something, for a second or two at most (Linux only).
 	DeferAccept bool
@@ -124,7 +126,8 @@ const writeBuffer = 2 << 10
 
 // Bind binds the address.
 func (l *Listener) Bind(address string) error {
-	ln, err := Listen("listen", address, l.options.Load().Mode)
+	o := l.options.Load()
+	ln, err := Listen("listen", address, o.Mode, o.ReusePort)
 	if err == nil && l.conns.limits.Held != nil {
 		if err = wholeHandshakes(ln); err != nil {
 			ln.Close()
@@ -134,7 +137,7 @@ func (l *Listener) Bind(address string) error {
 		ln, err = pollable(ln)
 	}
 	if err == nil {
-		deferAccept(ln, l.options.Load().DeferAccept)
+		deferAccept(ln, o.DeferAccept)
 		_, shared := systemd.Name(address)
 		l.ln = &retryListener{Listener: ln, failed: l.conns.acceptFailed, shared: shared}
 	}

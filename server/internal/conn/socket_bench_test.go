@@ -28,7 +28,7 @@ func BenchmarkSocket(b *testing.B) {
 		}},
 	} {
 		b.Run(way.name, func(b *testing.B) {
-			ln, err := Listen("listen", "127.0.0.1:0", 0)
+			ln, err := Listen("listen", "127.0.0.1:0", 0, false)
 			if err != nil {
 				b.Fatal(err)
 			}

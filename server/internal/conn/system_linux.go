@@ -114,6 +114,27 @@ func inheritance(_, _ string, c syscall.RawConn) error {
 	return errors.Join(failed, err)
 }
 
+// shared also lets other processes of the same user bind the address, before and after.
+func shared(network, address string, c syscall.RawConn) error {
+	err := inheritance(network, address, c)
+	failed := c.Control(func(fd uintptr) {
+		err = errors.Join(err, os.NewSyscallError("setsockopt SO_REUSEPORT", unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)))
+	})
+	return errors.Join(failed, err)
+}
+
+// preferNewest has the second of two processes on a port get all new connections, in place of half of
+// them: those that the first one ignores at its end (refuseNew) would be a second late. The kernel
+// asks the program for the index of a socket, and takes any where there is none: with one
+// process, or on a kernel that has no such programs.
+func preferNewest(ln net.Listener) {
+	second := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 1}}
+	prog := unix.SockFprog{Len: 1, Filter: &second[0]}
+	_ = control(ln, func(fd int) error {
+		return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_CBPF, &prog)
+	})
+}
+
 // inheritable does the same with a socket that somebody else has bound.
 func inheritable(ln net.Listener) error {
 	tcp, ok := ln.(*net.TCPListener)

@@ -34,5 +34,11 @@ func wholeHandshakes(net.Listener) error { return nil }
 // inheritance sets nothing here.
 func inheritance(string, string, syscall.RawConn) error { return nil }
 
-// inheritable neither.
+// shared cannot be had here: other systems give a port to the latest, or to anybody.
+func shared(string, string, syscall.RawConn) error { return errors.ErrUnsupported }
+
+// preferNewest has nothing to choose from.
+func preferNewest(net.Listener) {}
+
+// inheritable sets nothing either.
 func inheritable(net.Listener) error { return nil }

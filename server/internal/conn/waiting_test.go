@@ -95,7 +95,7 @@ func newQueue(t *testing.T, hide bool) *queue {
 		},
 	}
 	l := NewListener(q.Conns, Options{}, h)
-	ln, err := Listen("listen", "127.0.0.1:0", 0)
+	ln, err := Listen("listen", "127.0.0.1:0", 0, false)
 	if err != nil {
 		t.Fatal(err)
 	}
