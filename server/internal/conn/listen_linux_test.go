@@ -82,17 +82,30 @@ func TestNewestGetsAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	got := make(chan string)
+	accept := func(name string, ln net.Listener) {
+		for {
+			nc, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			nc.Close()
+			got <- name
+		}
+	}
+	go accept("first", first)
+	go accept("second", second)
 	for range 50 {
 		dialFrom(t, "127.0.0.1", first.Addr().String())
-		if nc, err := second.Accept(); err != nil || nc.Close() != nil {
-			t.Fatal(err)
+		if name := <-got; name != "second" {
+			t.Fatalf("the %s got a connection", name)
 		}
 	}
 	second.Close()
 	for range 10 {
 		dialFrom(t, "127.0.0.1", first.Addr().String())
-		if nc, err := first.Accept(); err != nil || nc.Close() != nil {
-			t.Fatal(err)
+		if name := <-got; name != "first" {
+			t.Fatalf("the %s got a connection", name)
 		}
 	}
 	if _, err := Listen("listen", first.Addr().String(), 0, false); !InUse(err) {
