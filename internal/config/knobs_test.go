@@ -153,7 +153,7 @@ var (
 		"realip_remote_addr": "nginx", "proxy_protocol_addr": "nginx", "request_uri": "nginx", "vhost_combined": "Apache", "redis_version": "Redis", "retry_after": "a placeholder", "redis.md": "a page",
 		"current_setting": "PostgreSQL", "server_version_num": "PostgreSQL", "server_version": "PostgreSQL", "pg_is_in_recovery": "PostgreSQL", "transaction_read_only": "PostgreSQL", "target_session_attrs": "PostgreSQL", "pg_blocking_pids": "PostgreSQL",
 		"statement_timeout": "PostgreSQL", "max_connections": "PostgreSQL", "max_locks_per_transaction": "PostgreSQL", "pg_hba": "PostgreSQL", "postgres.md": "a page", "pg_advisory_xact_lock": "PostgreSQL", "pg_class": "PostgreSQL", "to_regprocedure": "PostgreSQL",
-		"octet_length": "PostgreSQL", "transaction_isolation": "PostgreSQL", "default_query_exec_mode": "pgx",
+		"octet_length": "PostgreSQL", "transaction_isolation": "PostgreSQL", "default_query_exec_mode": "pgx", "cap_net_bind_service": "setcap",
 	}
 )
 

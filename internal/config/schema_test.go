@@ -57,8 +57,8 @@ func TestSchemaFile(t *testing.T) {
 	}
 }
 
-// foreignYAML is of Prometheus and Kubernetes.
-var foreignYAML = regexp.MustCompile(`^(groups|scrape_configs|apiVersion|config|image):`)
+// foreignYAML is of Prometheus.
+var foreignYAML = regexp.MustCompile(`^(groups|scrape_configs):`)
 
 // Every file that is shown to people is one that the schema accepts: the example,
 // and the YAML on all pages.

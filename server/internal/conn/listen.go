@@ -57,7 +57,7 @@ func Listen(setting, address string, mode fs.FileMode, reusePort bool) (net.List
 	case errors.Is(err, syscall.EADDRINUSE):
 		fix = "another process uses it: stop that process, or choose another port (0 picks a free one)"
 	case errors.Is(err, syscall.EACCES):
-		fix = "ports below 1024 need CAP_NET_BIND_SERVICE: grant it, or choose a port above 1023"
+		fix = "ports below 1024 need CAP_NET_BIND_SERVICE: write AmbientCapabilities=CAP_NET_BIND_SERVICE in its unit, run setcap cap_net_bind_service+ep on its binary, or choose a port above 1023"
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		fix = "no interface of this machine has this address: use one that exists, [::] for all, or 0.0.0.0 for all of IPv4"
 	}
