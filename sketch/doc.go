@@ -81,5 +81,4 @@
 // A client that takes a slot over with one unit is reported (has a name, a generation) from
 // its second hit on; until then it hides m + 1. In a crowd of small clients few come back
 // in time, and readers of the table are spared the others.
-// the others.
 package sketch

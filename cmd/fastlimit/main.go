@@ -2,6 +2,8 @@
 // service for reverse proxies (serve), or as a simulation over access logs (replay),
 // for which it also suggests limits (suggest).
 //
+// serve ends with SIGTERM, after a drain, and reads its configuration again with SIGHUP.
+//
 // This package reads flags, files and signals and wires the parts together;
 // what they do is in the packages below. Exit codes: 0 done, 1 failure, 2
 // wrong usage, 130 interrupted; see package cli.

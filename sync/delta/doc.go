@@ -12,7 +12,6 @@
 // counted since then. A node sends the same entries to every peer: slot,
 // generation, count. The peer keeps the lexicographic maximum of (generation,
 // count) for each (node, incarnation, rule, slot): its mirror. Packets may
-// therefore be lost, duplicated, delayed, reordered and replayed, and no input
 // therefore be lost, duplicated, delayed, reordered and replayed, and no input makes the
 // mirror larger than the table. Growth of a slot is charged to the peer's sketch once, on
 // arrival. A report turns clients into suspects; it never denies them.
