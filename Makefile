@@ -12,12 +12,12 @@ PACKAGES      ?= 2
 BIN  := $(CURDIR)/.tmp/bin
 LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT)
 
-MODULES := bench/peers deploy/k8stest internal/rls/planetest middleware/grpc server/http2spec server/pagetest
+MODULES := bench/peers deploy/k8stest deploy/release internal/rls/planetest middleware/grpc server/http2spec server/pagetest
 GOTEST  := $(GO) test -vet=off -parallel 8 -timeout 20m
 QUICK   := -gcflags='all=-N -l' # what is thrown away is not optimized
 
 .DEFAULT_GOAL := all
-.PHONY: all build image-root check mutants test test-packages test-netns test-others test-image soak race lint fuzz bench bench-report fix clean help system-test system-race
+.PHONY: all build image-root release check mutants test test-packages test-netns test-others test-image test-release soak race lint fuzz bench bench-report fix clean help system-test system-race system-release
 
 all: build test lint ## Build, test and lint
 
@@ -32,6 +32,9 @@ image-root: ## Lay out the container image's files in DIR
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o '$(DIR)/bin/fastlimit' ./cmd/fastlimit
 	ln -sf fastlimit '$(DIR)/bin/ratelimit'
 	install -D -m 644 '$(CERTIFICATES)' '$(DIR)/etc/ssl/certs/ca-certificates.crt'
+
+release: ## Make binaries, archives, deb and rpm of the last commit, in .tmp/release
+	cd deploy/release && $(GO) run . -repo ../.. -out ../../.tmp/release
 
 check: $(LINT) system-test ## Check what differs from BASE (main): format, build, lint, short tests
 	LINT=$(LINT) BASE=$(BASE) $(GO) run ./internal/house/check
@@ -57,6 +60,10 @@ test-others:
 
 test-image: ## Run the container image's files, as root; compiles everything anew
 	cd internal/rls/planetest && $(GOTEST) -tags image -skip 'Certificates|KeysWithoutEnd' ./...
+
+# The packages are installed in a new Debian.
+test-release: system-release ## Make a release twice and install its packages, as root (3 minutes)
+	cd deploy/release && $(GOTEST) -tags release ./...
 
 soak: system-test ## Run all tests at their full size (1 hour)
 	FASTLIMIT_SOAK=1 $(GO) test -count=1 -timeout 2h ./...
@@ -106,3 +113,6 @@ system-test:
 
 system-race:
 	@./.ci/need gcc:gcc gcc:libc6-dev
+
+system-release:
+	@./.ci/need git:git debootstrap:debootstrap rpm:rpm rpm2cpio:rpm2cpio cpio:cpio readelf:binutils systemd-analyze:systemd

@@ -64,7 +64,7 @@ func check(base, lint string, w io.Writer) error {
 }
 
 // modules are the folders of the modules of this repository.
-var modules = []string{".", "bench/peers", "deploy/k8stest", "internal/rls/planetest", "middleware/grpc", "server/http2spec", "server/pagetest"}
+var modules = []string{".", "bench/peers", "deploy/k8stest", "deploy/release", "internal/rls/planetest", "middleware/grpc", "server/http2spec", "server/pagetest"}
 
 // isModFile reports whether every package may change with the file.
 func isModFile(file string) bool {
@@ -145,7 +145,7 @@ func folder(file string) string {
 }
 
 // outside are trees whose tests try fastlimit between other programs, or measure it.
-var outside = []string{"bench", "deploy/k8stest", "docs/recipes", "internal/rls/planetest", "server/http2spec", "server/pagetest"}
+var outside = []string{"bench", "deploy/k8stest", "deploy/release", "docs/recipes", "internal/rls/planetest", "server/http2spec", "server/pagetest"}
 
 func isOutside(path string) bool {
 	return slices.ContainsFunc(outside, func(tree string) bool {
