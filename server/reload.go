@@ -1,7 +1,6 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"reflect"
@@ -94,7 +93,10 @@ func (s *Server) swap(now, next *state) {
 		p := &next.places[at]
 		p.ln.SetOptions(p.options(p.pair, s.http2.Serve))
 	}
-	if c.TopTalkers == nil && c.Limiter != was.Limiter {
+	switch {
+	case c.TopTalkers != nil:
+		s.talkers.Store(nil) // nobody asks it, and it would keep its limiter
+	case c.Limiter != was.Limiter:
 		s.talkers.Store(s.talkers.Load().follow(c.Limiter))
 	}
 	if s.feed.Load() == nil {
@@ -117,20 +119,16 @@ func (now *state) listeners() (all []*conn.Listener) {
 
 // bind makes and binds the listeners of next that now does not have.
 func (s *Server) bind(now, next *state) (made []*conn.Listener, err error) {
-	var errs []error
+	var addresses []string
 	for _, at := range next.open {
 		p := &next.places[at]
 		if now.listens(at) {
 			continue
 		}
 		p.ln = conn.NewListener(s.conns, p.options(p.pair, s.http2.Serve), s.decide.Handlers(at))
-		if err := p.ln.Bind(p.Address); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		made = append(made, p.ln)
+		made, addresses = append(made, p.ln), append(addresses, p.Address)
 	}
-	return made, errors.Join(errs...)
+	return made, conn.BindAll(made, addresses, false)
 }
 
 // notLive are the fields of a configuration that differ from those of now, and cannot.

@@ -172,7 +172,7 @@ var (
 	frozen = []string{"Admin", "DenialLogs", "AccessLog.File", "Connections.HeaderBytes", "Connections.BodyBytes", "Connections.WriteTimeout", "Kernel.Table"}
 	kept   = []string{"Overrides", "Bans", "Rules", "Changes", "Reload", "Collectors", "Logger", "Kernel.Open"}
 	live   = []string{
-		"Limiter", "Engine", "Identity", "Tiers", "AdminTokens", "ListFiles", "BadRequests", "DecideAPI", "Ready", "TopTalkers", "Version", "GoMemory", "Store", "Cluster", "LostLogs",
+		"Limiter", "Engine", "Identity", "Tiers", "AdminTokens", "ListFiles", "BadRequests", "DecideAPI", "Ready", "TopTalkers", "Version", "GoMemory", "Store", "Cluster", "LostLogs", "Alive",
 		"Connections.Max", "Connections.MaxPerClient", "Connections.MaxStreamsPerClient", "Connections.HeaderTimeout", "Connections.IdleTimeout", "Drain.Delay", "Drain.Timeout",
 		"Upstream.URLs", "Upstream.ConnectTimeout", "Upstream.ResponseTimeout", "Upstream.IdleTimeout", "Upstream.MaxConnections", "Upstream.MaxPerClient", "Upstream.MaxQueue", "Upstream.QueueTimeout", "Upstream.LookAlikes", "AccessLog.Queries",
 		"Listeners",

@@ -133,8 +133,12 @@ func (s *Server) newAdmin() *admin.Front {
 	// Alone: the rest has the first limiter, whose memory would be kept.
 	address, later, log := now.Admin, now.reusesPort(), now.Logger
 	c := admin.Config{
-		Listen: func() (net.Listener, error) { return listenAdmin(address, later, log) },
-		Log:    log, Metrics: metrics.Handler(s.stats, now.Collectors, now.Logger),
+		Listen: func() (net.Listener, error) {
+			ln, err := listenAdmin(address, later, log)
+			s.traffic.Spare = err != nil
+			return ln, err
+		},
+		Log: log, Metrics: metrics.Handler(s.stats, now.Collectors, now.Logger),
 		Ready: s.ready, Info: s.info, Reload: now.Reload,
 		HashKey: func(value string) string { return s.decide.Snapshot().Settings().Engine.HashKey(value) },
 		Batch:   s.decide.Batch, MaxBatchBytes: decide.MaxBatchBytes,

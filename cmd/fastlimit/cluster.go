@@ -80,12 +80,16 @@ func (n *node) joinLater() (stop func()) {
 	joined := n.cfg.Cluster == nil || n.cluster != nil
 	go func() {
 		defer close(stopped)
-		for !joined {
+		for said := ""; !joined; {
 			select {
 			case <-ctx.Done():
 				return
 			case <-time.After(joinEvery):
-				joined = n.joinNow()
+			}
+			var err error
+			if joined, err = n.joinNow(); err != nil && err.Error() != said {
+				said = err.Error()
+				n.log.Error("the cluster cannot be joined; trying again", slog.Any("error", err))
 			}
 		}
 	}()
@@ -93,28 +97,36 @@ func (n *node) joinLater() (stop func()) {
 }
 
 // joinNow reports false if it is to be tried again: while the port is taken, and before requests are served.
-func (n *node) joinNow() bool {
+func (n *node) joinNow() (joined bool, err error) {
 	n.reloading.Lock()
 	if n.cluster == nil {
 		if err := n.join(n.limiter); err != nil {
 			n.reloading.Unlock()
-			if !errors.Is(err, syscall.EADDRINUSE) {
-				n.log.Error("the cluster cannot be joined; trying again", slog.Any("error", err))
+			if errors.Is(err, syscall.EADDRINUSE) {
+				err = nil
 			}
-			return false
+			return false, err
 		}
 	}
 	sc, attrs := n.made, clusterAttrs(n.cfg, n.cluster)
-	err := n.hold(n.cfg, &sc, n.server.Reload)
+	n.lists.close() // else it might give the engine before what it reads now
+	err = n.hold(n.cfg, &sc, func(c server.Config) error {
+		c.Engine = c.Engine.WithLists(n.server.Lists()) // their files may have changed since the configuration was read
+		return n.server.Reload(c)
+	})
+	n.lists.start(n.server.SetLists)
 	n.reloading.Unlock()
+	if errors.Is(err, server.ErrNotServing) {
+		return false, nil
+	}
 	if err != nil {
-		return false
+		return false, err
 	}
 	n.stopRules() // to follow those of others too
 	n.startRules()
 	n.fleet.recall()
 	n.log.Info("joined the cluster", attrs)
-	return true
+	return true, nil
 }
 
 // droppers is the server as the cluster knows it, which starts before it: what a peer has

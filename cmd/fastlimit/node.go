@@ -128,8 +128,8 @@ func newNode(ctx context.Context, cfg *config.Config, log *slog.Logger, sink *lo
 		n.state.start(n.bans, n.overrides, n.fleet.recall)
 	}
 	n.startRules()
-	n.stopJoining = n.joinLater()
 	n.lists.start(n.server.SetLists)
+	n.stopJoining = n.joinLater() // when all is there that joining changes
 	return n, nil
 }
 

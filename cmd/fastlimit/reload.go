@@ -13,6 +13,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/internal/metrics"
+	"github.com/fastlimit/fastlimit/internal/systemd"
 	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server"
@@ -59,6 +60,9 @@ func (n *node) read() error {
 	}
 	if frozen := cfg.Frozen(n.cfg); len(frozen) > 0 {
 		return cfg.NotLive(frozen)
+	}
+	if err := systemd.Unused(addresses(cfg)); err != nil {
+		return err
 	}
 	files := n.lists.of(cfg, n.log)
 	n.lists.close() // else it would give the next rules these lists

@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -74,6 +76,33 @@ func TestReusePortMistakes(t *testing.T) {
 		if out, err := share(c.listen, c.more).CombinedOutput(); err == nil || !strings.Contains(string(out), c.want) {
 			t.Errorf("%s%s%v\n%s\nwant %s", c.listen, c.more, err, out, c.want)
 		}
+	}
+}
+
+// TestJoiningKeepsLists: what a list's file has got since the start is in force after the node has
+// joined, too.
+func TestJoiningKeepsLists(t *testing.T) {
+	t.Parallel()
+	other, err := net.Listen("tcp", "127.0.0.1:0") // as the process before
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	deny, secret := writeFile(t, "deny", ""), writeFile(t, "secret", strings.Repeat("s", 32))
+	p := start(t, exec.Command(binary, "serve", "-c", writeFile(t, "fastlimit.yaml", strict+fmt.Sprintf(`
+listen: [{address: "127.0.0.1:0", reuse_port: true}]
+admin: "127.0.0.1:0"
+deny: {file: %s}
+cluster: {name: a, bind: "%s", secret_file: %s}
+`, deny, other.Addr(), secret))))
+	if err := os.Rename(writeFile(t, "new", "192.0.2.7\n"), deny); err != nil {
+		t.Fatal(err)
+	}
+	p.waitLog("the list file was read again")
+	other.Close()
+	p.waitLog("joined the cluster")
+	if got := statusFor(t, "http://"+p.listen+"/", "192.0.2.7"); got != http.StatusForbidden {
+		t.Errorf("who is on the deny list is answered %d", got)
 	}
 }
 

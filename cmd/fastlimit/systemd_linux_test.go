@@ -162,6 +162,25 @@ func TestActivationMistakes(t *testing.T) {
 	}
 }
 
+// TestReloadKeepsPassedSockets: a reload that leaves a socket without a listener changes nothing, as its
+// clients would wait for ever.
+func TestReloadKeepsPassedSockets(t *testing.T) {
+	t.Parallel()
+	socket, address := socketFile(t, "tcp", "127.0.0.1:0")
+	file := writeFile(t, "fastlimit.yaml", strict+"listen: systemd:http\nadmin: 127.0.0.1:0\n")
+	p := start(t, activated("http", []*os.File{socket}, "-c", file))
+	if err := os.WriteFile(file, []byte(strict+"listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.signal(syscall.SIGHUP)
+	if line := p.waitLog("reload"); !strings.Contains(line, "on which nothing listens: write listen: systemd:http") {
+		t.Fatal(line)
+	}
+	if got := statusFor(t, "http://"+address+"/", "192.0.2.1"); got != http.StatusOK {
+		t.Errorf("status %d", got)
+	}
+}
+
 // TestSocketActivate starts by the program that systemd has for it, on the first connection.
 func TestSocketActivate(t *testing.T) {
 	t.Parallel()

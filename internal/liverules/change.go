@@ -150,7 +150,7 @@ func (s *Set) make(c change, life time.Duration, by string, forAll bool) (*Shown
 	if at < 0 {
 		return nil, s.noRule(rule)
 	}
-	next := live{c, by, time.Now().Add(life)}
+	next := live{change: c, by: by, until: time.Now().Add(life)}
 	if was := slices.IndexFunc(all, func(l live) bool { return l.Rule == rule }); was >= 0 {
 		next.change = all[was].over(c)
 	}
@@ -200,7 +200,7 @@ func (s *Set) undo(rule, by string, forAll bool) (*Shown, error) {
 	s.config.Log.Info("live rule ended", withScope(forAll, slog.String("by", by), slog.String("rule", rule))...)
 	if forAll {
 		// Others may have it for as long as anybody could have said.
-		s.share(&live{change{Rule: rule}, by, time.Now().Add(operator.MaxFor)}, true)
+		s.share(&live{change: change{Rule: rule}, by: by, until: time.Now().Add(operator.MaxFor)}, true)
 	}
 	return s.shown(&file[at], nil), nil
 }

@@ -233,3 +233,33 @@ func TestFollowAndRestore(t *testing.T) {
 		}
 	})
 }
+
+// TestRestoreAgain: what the process before has changed or taken back, since the next one has read its
+// file, holds in the next one when that reads it again. Its own changes stay.
+func TestRestoreAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n, next := newNode(t, rules("10/s", "20/s", "30/s")), newNode(t, rules("10/s", "20/s", "30/s"))
+		const before = "enforce 1/s 1; enforce 2/s 2; enforce 3/s 3"
+		n.change("a", `{"rate":"1/s","burst":1}`, 200, "enforce 1/s 1; enforce 20/s 20; enforce 30/s 30")
+		n.change("b", `{"rate":"2/s","burst":2}`, 200, "enforce 1/s 1; enforce 2/s 2; enforce 30/s 30")
+		n.change("c", `{"rate":"3/s","burst":3}`, 200, before)
+		if _, err := next.Restore(n.Save(), 0); err != nil || next.holds() != before {
+			t.Fatalf("%v: %s", err, next.holds())
+		}
+		n.change("a", `{"rate":"7/s","burst":7}`, 200, "enforce 7/s 7; enforce 2/s 2; enforce 3/s 3")
+		if _, err := n.Undo(t.Context(), "b", false, "bob"); err != nil {
+			t.Fatal(err)
+		}
+		next.change("c", `{"rate":"9/s","burst":9}`, 200, "enforce 1/s 1; enforce 2/s 2; enforce 9/s 9")
+		if k, err := next.Restore(n.Save(), 0); k != 1 || err != nil || next.holds() != "enforce 7/s 7; enforce 20/s 20; enforce 9/s 9" {
+			t.Errorf("%d, %v: %s", k, err, next.holds())
+		}
+		if _, err := n.Undo(t.Context(), "a", false, "bob"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := next.Restore(nil, 0); err != nil || next.holds() != "enforce 10/s 10; enforce 20/s 20; enforce 9/s 9" {
+			t.Errorf("%v: %s", err, next.holds())
+		}
+	})
+}

@@ -48,6 +48,8 @@ type live struct {
 	change
 	by    string
 	until time.Time // with a monotonic reading
+
+	restored bool // Restore has made it, and nobody has changed it since
 }
 
 // New returns a set without changes to the rules of a file.

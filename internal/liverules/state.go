@@ -45,21 +45,23 @@ func (s *Set) Save() (saved []Saved) {
 }
 
 // Restore has rules be what was saved that long ago, but for those that have been changed since,
-// that are gone, or whose time is up. It returns how many are so because of it. With an error
-// nothing has changed.
+// that are gone, or whose time is up. What an earlier Restore has made is replaced: the process that
+// this one takes over from may have changed it, or taken it back. It returns how many are so because
+// of it. With an error nothing has changed.
 func (s *Set) Restore(saved []Saved, age time.Duration) (n int, err error) {
 	s.config.Changing.Lock()
 	defer s.config.Changing.Unlock()
 	file, all := s.current()
-	rest, now := slices.Clone(all), time.Now()
+	rest, now := slices.DeleteFunc(slices.Clone(all), func(l live) bool { return l.restored }), time.Now()
+	before := len(rest)
 	for _, r := range saved {
 		c := change{r.Rule, r.Mode, r.Rate, r.Burst}
 		if r.Left <= age || find(file, r.Rule) < 0 || c.check() != nil || slices.ContainsFunc(rest, func(l live) bool { return l.Rule == r.Rule }) {
 			continue
 		}
-		rest = append(rest, live{c, r.By, now.Add(r.Left - age)})
+		rest = append(rest, live{c, r.By, now.Add(r.Left - age), true})
 	}
-	if n = len(rest) - len(all); n == 0 {
+	if n = len(rest) - before; n == 0 && before == len(all) {
 		return 0, nil
 	}
 	if err = s.config.Apply(changed(file, rest)); err != nil {

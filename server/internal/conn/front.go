@@ -25,6 +25,10 @@ type Front struct {
 	Listeners []*Listener
 	Addresses []string
 
+	// Spare has Listen leave ports alone that another process shares, as the start fails anyway: whoever
+	// connects to them meanwhile would be reset.
+	Spare bool
+
 	// LetGo is called when the drain stops accepting: those who wait for a place in line
 	// are denied, and nobody waits any more. nil: nobody ever waits.
 	LetGo func()
@@ -39,9 +43,22 @@ type Front struct {
 func (f *Front) Listen() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return BindAll(f.Listeners, f.Addresses, f.Spare)
+}
+
+// BindAll binds listeners to addresses. Ports that another process shares come last, and only if all
+// others are bound, unless they are spared: from then on clients come here.
+func BindAll(all []*Listener, addresses []string, spare bool) error {
 	var errs []error
-	for i, l := range f.Listeners {
-		errs = append(errs, l.Bind(f.Addresses[i]))
+	for _, shared := range []bool{false, true} {
+		if shared && (spare || errors.Join(errs...) != nil) {
+			break
+		}
+		for i, l := range all {
+			if l.options.Load().ReusePort == shared {
+				errs = append(errs, l.Bind(addresses[i]))
+			}
+		}
 	}
 	return errors.Join(errs...)
 }

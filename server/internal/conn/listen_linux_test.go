@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"log/slog"
 	"net"
 	"testing"
 
@@ -110,5 +111,34 @@ func TestNewestGetsAll(t *testing.T) {
 	}
 	if _, err := Listen("listen", first.Addr().String(), 0, false); !InUse(err) {
 		t.Errorf("one that does not share: %v", err)
+	}
+}
+
+// TestSharedPortsComeLast: who cannot start takes no connection from the process that runs.
+func TestSharedPortsComeLast(t *testing.T) {
+	t.Parallel()
+	running, err := Listen("listen", "127.0.0.1:0", 0, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer running.Close()
+	taken, err := Listen("listen", "127.0.0.1:0", 0, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for name, spare := range map[string]bool{"another address is taken": false, "admin is": true} {
+		conns := New(Limits{}, slog.New(slog.DiscardHandler))
+		f := Front{Conns: conns, Spare: spare, Addresses: []string{running.Addr().String(), taken.Addr().String()}}
+		for _, shared := range []bool{true, false} {
+			f.Listeners = append(f.Listeners, NewListener(conns, Options{ReusePort: shared}, Handlers{}))
+		}
+		if spare {
+			f.Addresses[1] = "127.0.0.1:0"
+		}
+		if err := f.Listen(); (err == nil) != spare || f.Listeners[0].Addr() != nil {
+			t.Errorf("%s: %v, and bound: %v", name, err, f.Listeners[0].Addr())
+		}
+		f.Close()
 	}
 }

@@ -68,10 +68,11 @@ func (r *Runner) Ready() error {
 
 func (r *Runner) fronts() []Front { return slices.Concat(r.Fronts, r.Last) }
 
-// Listen binds all fronts, or none. Its error joins those of all that failed.
+// Listen binds all fronts, or none, and those for operators first: clients may come to the others
+// at once. Its error joins those of all that failed.
 func (r *Runner) Listen() error {
 	var errs []error
-	for _, f := range r.fronts() {
+	for _, f := range slices.Concat(r.Last, r.Fronts) {
 		errs = append(errs, f.Listen())
 	}
 	err := errors.Join(errs...)

@@ -152,9 +152,9 @@ func TestListenIsAllOrNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tr trace
 		r := newRunner(&tr, &fakeFront{name: "a", refuse: errors.New("taken")}, &fakeFront{name: "b"}, &fakeFront{name: "admin", refuse: errors.New("forbidden")})
-		if err := r.Listen(); err == nil || err.Error() != "taken\nforbidden" {
+		if err := r.Listen(); err == nil || err.Error() != "forbidden\ntaken" {
 			t.Errorf("got %v", err)
 		}
-		tr.want(t, "0s a listens", "0s b listens", "0s admin listens", "0s a closes", "0s b closes", "0s admin closes")
+		tr.want(t, "0s admin listens", "0s a listens", "0s b listens", "0s a closes", "0s b closes", "0s admin closes")
 	})
 }
