@@ -211,8 +211,8 @@ type Drain struct {
 	Timeout time.Duration
 }
 
-// reusesPort reports whether another process may be there, which this one replaces.
-func (c *Config) reusesPort() bool {
+// ReusesPort reports whether another process may be there, which this one replaces.
+func (c *Config) ReusesPort() bool {
 	return slices.ContainsFunc(c.Listeners, func(l Listener) bool { return l.ReusePort })
 }
 
@@ -239,7 +239,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.machine = expel.ThisMachine
 	}
 	if c.Kernel != nil {
-		if c.reusesPort() {
+		if c.ReusesPort() {
 			p.add("Kernel", "two processes cannot drop for one port, and ReusePort permits two", "remove one of the two")
 		}
 		p.require(c.Kernel.Open != nil, "Kernel.Open", "return what feed.Open has")

@@ -131,7 +131,7 @@ func (c *Config) limits() conn.Limits {
 func (s *Server) newAdmin() *admin.Front {
 	now := s.config()
 	// Alone: the rest has the first limiter, whose memory would be kept.
-	address, later, log := now.Admin, now.reusesPort(), now.Logger
+	address, later, log := now.Admin, now.ReusesPort(), now.Logger
 	c := admin.Config{
 		Listen: func() (net.Listener, error) {
 			ln, err := listenAdmin(address, later, log)

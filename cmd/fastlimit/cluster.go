@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -34,7 +33,7 @@ func (n *node) startCluster(sc *server.Config) error {
 		return i
 	}
 	err := n.join(sc.Limiter)
-	if errors.Is(err, syscall.EADDRINUSE) && replaces(n.cfg) {
+	if errors.Is(err, syscall.EADDRINUSE) && n.cfg.Server.ReusesPort() {
 		n.log.Info("another process has the port of the cluster: it is joined when that ends", slog.String("bind", c.Bind))
 		return nil
 	}
@@ -63,11 +62,6 @@ func (n *node) among(sc *server.Config) {
 	if n.cluster != nil {
 		sc.TopTalkers, sc.Ready = n.cluster, allReady(sc.Ready, n.cluster.Ready)
 	}
-}
-
-// replaces reports whether a node may take the ports of another process over.
-func replaces(cfg *config.Config) bool {
-	return slices.ContainsFunc(cfg.Server.Listeners, func(l server.Listener) bool { return l.ReusePort })
 }
 
 // joinEvery is how long a node waits until it tries to join again.
