@@ -16,6 +16,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/internal/cli"
 	"github.com/fastlimit/fastlimit/internal/config"
+	"github.com/fastlimit/fastlimit/internal/safetext"
 )
 
 const (
@@ -28,7 +29,65 @@ const (
 type adminClient struct {
 	command, admin string
 	token          string // "": none is sent
+
+	out  io.Writer // of show and printed
+	json bool      // they print answers as they are
 }
+
+// adminFlags are those of commands that change something on a running node.
+type adminFlags struct {
+	Admin     string `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Admin address of a running node. Bans apply to this node only; overrides apply to every node that shares its store. Default: 127.0.0.1:8081."`
+	TokenFile string `placeholder:"FILE" help:"File with a token for admin; changes need one unless admin is on loopback."`
+	Output    string `short:"o" enum:"text,json" default:"text" help:"Output format: text or json."`
+}
+
+// client is for the command of that name.
+func (f *adminFlags) client(command string, sys *system) (*adminClient, error) {
+	if err := checkAdmin(f.Admin); err != nil {
+		return nil, err
+	}
+	token, err := readToken(f.TokenFile)
+	return &adminClient{command: command, admin: f.Admin, token: token, out: sys.stdout, json: f.Output == "json"}, err
+}
+
+// show asks, and prints the answer: with --output json as it is, whatever it is.
+func show[T any](ctx context.Context, c *adminClient, method, path string, body any, want string, text func(*T) string) error {
+	answer, err := c.do(ctx, method, path, body)
+	if err != nil || c.json {
+		return write(c.out, answer, err)
+	}
+	return printed(c, answer, want, text)
+}
+
+// printed prints an answer: as it is, or what text makes of it, which is "" for an answer that
+// is not what want says.
+func printed[T any](c *adminClient, answer []byte, want string, text func(*T) string) error {
+	var v T
+	if json.Unmarshal(answer, &v) == nil {
+		if shown := text(&v); shown != "" {
+			if !c.json {
+				answer = []byte(shown)
+			}
+			return write(c.out, answer, nil)
+		}
+	}
+	return c.stranger(want)
+}
+
+func write(w io.Writer, b []byte, err error) error {
+	if err == nil {
+		_, err = w.Write(b)
+	}
+	return err
+}
+
+// inSeconds is a time that an answer has in seconds.
+func inSeconds(s float64) time.Duration {
+	return time.Duration(s * float64(time.Second)).Round(time.Second)
+}
+
+// printableLong is printable for a sentence.
+func printableLong(s string) string { return safetext.Quote(s, 1000) }
 
 // checkAdmin checks the flag --admin.
 func checkAdmin(admin string) error {
@@ -100,8 +159,15 @@ func (c *adminClient) ask(ctx context.Context, method, path string, body []byte)
 	return resp, answer, nil
 }
 
-// do returns the body of an answer that is 200. A body is sent as JSON.
-func (c *adminClient) do(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+// do returns the body of an answer that is 200. It sends what is not nil as JSON.
+func (c *adminClient) do(ctx context.Context, method, path string, what any) ([]byte, error) {
+	var body []byte
+	if what != nil {
+		var err error
+		if body, err = json.Marshal(what); err != nil {
+			return nil, err
+		}
+	}
 	resp, answer, err := c.ask(ctx, method, path, body)
 	if err != nil {
 		return nil, err

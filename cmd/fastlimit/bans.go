@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -33,7 +31,7 @@ func (c *bansCmd) Run(ctx context.Context, sys *system) error {
 	if c.Limit < 1 {
 		return cli.Usagef("--limit %d: want 1 to 10000", c.Limit)
 	}
-	client, err := c.client("bans")
+	client, err := c.client("bans", sys)
 	if err != nil {
 		return err
 	}
@@ -45,20 +43,15 @@ func (c *bansCmd) Run(ctx context.Context, sys *system) error {
 	if err != nil {
 		return err
 	}
-	var list bans.List
-	if json.Unmarshal(answer, &list) != nil || list.Bans == nil {
-		return client.stranger("a list of bans")
-	}
-	if c.Output == "json" {
-		return write(sys.stdout, answer, nil)
-	}
-	var out bytes.Buffer
-	writeBans(&out, &list)
-	return write(sys.stdout, out.Bytes(), nil)
+	return printed(client, answer, "a list of bans", bansText)
 }
 
-func writeBans(out io.Writer, list *bans.List) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+func bansText(list *bans.List) string {
+	if list.Bans == nil {
+		return ""
+	}
+	var out strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "KEY\tBY\tRULE\tENDS IN\tTIMES\tKERNEL\tREASON")
 	for i := range list.Bans {
 		b := &list.Bans[i]
@@ -66,16 +59,13 @@ func writeBans(out io.Writer, list *bans.List) {
 		if b.Kernel {
 			kernel = "yes"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%v\t%d\t%s\t%s\n", printableLong(b.Key), printable(b.By), printable(b.Rule), banEnds(b), b.Times, kernel, cmp.Or(printableLong(b.Reason), "-"))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%v\t%d\t%s\t%s\n", printableLong(b.Key), printable(b.By), printable(b.Rule), inSeconds(b.SecondsLeft), b.Times, kernel, cmp.Or(printableLong(b.Reason), "-"))
 	}
 	w.Flush()
 	if more := list.Total - len(list.Bans); more > 0 {
-		fmt.Fprintf(out, "and %d more\n", more)
+		fmt.Fprintf(&out, "and %d more\n", more)
 	}
-}
-
-func banEnds(b *bans.Shown) time.Duration {
-	return time.Duration(b.SecondsLeft * float64(time.Second)).Round(time.Second)
+	return out.String()
 }
 
 type banCmd struct {
@@ -91,7 +81,7 @@ type banCmd struct {
 // Run implements the command. It bans nothing if one of the prefixes is none; if the node refuses
 // one, it goes on with the others.
 func (c *banCmd) Run(ctx context.Context, sys *system) error {
-	client, err := c.client("ban")
+	client, err := c.client("ban", sys)
 	if err != nil {
 		return err
 	}
@@ -101,32 +91,25 @@ func (c *banCmd) Run(ctx context.Context, sys *system) error {
 	}
 	var refused []error
 	for _, p := range all {
-		if err := c.ban(ctx, sys, client, p); err != nil {
+		if err := c.ban(ctx, client, p); err != nil {
 			refused = append(refused, err)
 		}
 	}
 	return errors.Join(refused...)
 }
 
-func (c *banCmd) ban(ctx context.Context, sys *system, client *adminClient, prefix string) error {
-	b, err := json.Marshal(map[string]any{"key": prefix, "for": c.For.String(), "reason": c.Reason, "force": c.Force})
-	if err != nil {
-		return err
-	}
-	answer, err := client.do(ctx, http.MethodPost, "/v1/bans", b)
-	if err != nil || c.Output == "json" {
-		return write(sys.stdout, answer, err)
-	}
-	var done bans.Done
-	if json.Unmarshal(answer, &done) != nil || done.Key == "" {
-		return client.stranger("a ban")
-	}
-	hint := ""
-	if done.Hint != "" {
-		hint = "; " + printableLong(done.Hint)
-	}
-	_, err = fmt.Fprintf(sys.stdout, "%s: banned, ends in %v%s%s\n", printableLong(done.Key), banEnds(&done.Shown), stillAllowed(&done), hint)
-	return err
+func (c *banCmd) ban(ctx context.Context, client *adminClient, prefix string) error {
+	body := map[string]any{"key": prefix, "for": c.For.String(), "reason": c.Reason, "force": c.Force}
+	return show(ctx, client, http.MethodPost, "/v1/bans", body, "a ban", func(done *bans.Done) string {
+		if done.Key == "" {
+			return ""
+		}
+		hint := ""
+		if done.Hint != "" {
+			hint = "; " + printableLong(done.Hint)
+		}
+		return fmt.Sprintf("%s: banned, ends in %v%s%s\n", printableLong(done.Key), inSeconds(done.SecondsLeft), stillAllowed(done), hint)
+	})
 }
 
 // maxBanned bounds a list of prefixes to ban, and how long it may be: a node has no more bans.
@@ -212,7 +195,7 @@ type unbanCmd struct {
 
 // Run implements the command.
 func (c *unbanCmd) Run(ctx context.Context, sys *system) error {
-	client, err := c.client("unban")
+	client, err := c.client("unban", sys)
 	if err != nil {
 		return err
 	}
@@ -224,21 +207,15 @@ func (c *unbanCmd) Run(ctx context.Context, sys *system) error {
 	if c.Rule != "" {
 		q.Set("rule", c.Rule)
 	}
-	answer, err := client.do(ctx, http.MethodDelete, "/v1/bans?"+q.Encode(), nil)
-	if err != nil || c.Output == "json" {
-		return write(sys.stdout, answer, err)
-	}
-	var ended bans.Ended
-	if json.Unmarshal(answer, &ended) != nil || len(ended.Unbanned) == 0 {
-		return client.stranger("the ended bans")
-	}
-	var out bytes.Buffer
-	for _, e := range ended.Unbanned {
-		who := "banned by an operator"
-		if e.Rule != "" {
-			who = "banned by rule " + printable(e.Rule)
+	return show(ctx, client, http.MethodDelete, "/v1/bans?"+q.Encode(), nil, "the ended bans", func(ended *bans.Ended) string {
+		var out strings.Builder
+		for _, e := range ended.Unbanned {
+			who := "banned by an operator"
+			if e.Rule != "" {
+				who = "banned by rule " + printable(e.Rule)
+			}
+			fmt.Fprintf(&out, "%s: unbanned, was %s\n", printableLong(e.Key), who)
 		}
-		fmt.Fprintf(&out, "%s: unbanned, was %s\n", printableLong(e.Key), who)
-	}
-	return write(sys.stdout, out.Bytes(), nil)
+		return out.String()
+	})
 }

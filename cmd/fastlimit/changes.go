@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -29,25 +26,19 @@ func (c *changesCmd) Run(ctx context.Context, sys *system) error {
 	if c.N < 1 {
 		return cli.Usagef("-n %d: want 1 to 1000", c.N)
 	}
-	client, err := c.client("changes")
+	client, err := c.client("changes", sys)
 	if err != nil {
 		return err
 	}
-	answer, err := client.do(ctx, http.MethodGet, fmt.Sprintf("/v1/changes?limit=%d", c.N), nil)
-	if err != nil || c.Output == "json" {
-		return write(sys.stdout, answer, err)
-	}
-	var list audit.List
-	if json.Unmarshal(answer, &list) != nil || list.Changes == nil {
-		return client.stranger("a list of changes")
-	}
-	var out bytes.Buffer
-	writeChanges(&out, &list)
-	return write(sys.stdout, out.Bytes(), nil)
+	return show(ctx, client, http.MethodGet, fmt.Sprintf("/v1/changes?limit=%d", c.N), nil, "a list of changes", changesText)
 }
 
-func writeChanges(out io.Writer, list *audit.List) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+func changesText(list *audit.List) string {
+	if list.Changes == nil {
+		return ""
+	}
+	var out strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "TIME\tBY\tCHANGE\tDETAILS")
 	for i := range list.Changes {
 		c := &list.Changes[i]
@@ -59,6 +50,7 @@ func writeChanges(out io.Writer, list *audit.List) {
 	}
 	w.Flush()
 	if more := list.Total - len(list.Changes); more > 0 {
-		fmt.Fprintf(out, "and %d more\n", more)
+		fmt.Fprintf(&out, "and %d more\n", more)
 	}
+	return out.String()
 }

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -31,7 +29,7 @@ type explainCmd struct {
 
 // Run implements the command.
 func (c *explainCmd) Run(ctx context.Context, sys *system) error {
-	client, err := c.client("explain")
+	client, err := c.client("explain", sys)
 	if err != nil {
 		return err
 	}
@@ -53,24 +51,14 @@ func (c *explainCmd) Run(ctx context.Context, sys *system) error {
 			q.Set("rule", rule)
 		}
 	}
-	answer, err := client.do(ctx, http.MethodGet, "/v1/explain?"+q.Encode(), nil)
-	if err != nil || c.Output == "json" {
-		return write(sys.stdout, answer, err)
-	}
-	var d explain.Document
+	const want = "an explanation"
+	path := "/v1/explain?" + q.Encode()
 	if q.Has("rule") {
-		d.Rules = make([]explain.Rule, 1)
-		err = json.Unmarshal(answer, &d.Rules[0])
-		d.Text = d.Rules[0].Text
-	} else {
-		err = json.Unmarshal(answer, &d)
+		return show(ctx, client, http.MethodGet, path, nil, want, func(r *explain.Rule) string {
+			return explained(&explain.Document{Text: r.Text, Rules: []explain.Rule{*r}})
+		})
 	}
-	if err != nil || d.Text == "" {
-		return client.stranger("an explanation")
-	}
-	var out bytes.Buffer
-	writeExplained(&out, &d)
-	return write(sys.stdout, out.Bytes(), nil)
+	return show(ctx, client, http.MethodGet, path, nil, want, explained)
 }
 
 // query is that of a request, which has a method then; empty if none is asked about.
@@ -127,13 +115,17 @@ func (c *adminClient) ruleAndKey(ctx context.Context, words []string) (rule stri
 	return "", words, nil
 }
 
-func writeExplained(out io.Writer, d *explain.Document) {
-	fmt.Fprintln(out, printableLong(d.Text))
-	if len(d.Rules) == 0 {
-		return
+func explained(d *explain.Document) string {
+	if d.Text == "" {
+		return ""
 	}
-	fmt.Fprintln(out)
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	var out strings.Builder
+	fmt.Fprintln(&out, printableLong(d.Text))
+	if len(d.Rules) == 0 {
+		return out.String()
+	}
+	fmt.Fprintln(&out)
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "RULE\tMODE\tKEY\tLIMIT\tNEXT REQUEST\tSTAGE\tLEVEL\tSUSPICION\tNODES")
 	for i := range d.Rules {
 		r := &d.Rules[i]
@@ -145,6 +137,7 @@ func writeExplained(out io.Writer, d *explain.Document) {
 			printable(r.Stage), r.Level, suspicion, cmp.Or(printable(strings.Join(r.Nodes, " ")), "-"))
 	}
 	w.Flush()
+	return out.String()
 }
 
 func limitOf(r *explain.Rule) string {

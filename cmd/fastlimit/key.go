@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,7 +23,7 @@ type keyCmd struct {
 
 // Run implements the command.
 func (c *keyCmd) Run(ctx context.Context, sys *system) error {
-	client, err := c.client("key")
+	client, err := c.client("key", sys)
 	if err != nil {
 		return err
 	}
@@ -38,20 +37,11 @@ func (c *keyCmd) Run(ctx context.Context, sys *system) error {
 	if len(value) == 0 || len(value) > maxKeyValue || !utf8.Valid(value) {
 		return cli.Usagef("the value has %d bytes: want 1 to %d, in UTF-8", len(value), maxKeyValue)
 	}
-	body, err := json.Marshal(map[string]string{"value": string(value)})
-	if err != nil {
-		return err
-	}
-	answer, err := client.do(ctx, http.MethodPost, "/v1/key", body)
-	if err != nil || c.Output == "json" {
-		return write(sys.stdout, answer, err)
-	}
-	var shown struct {
-		Key string `json:"key"`
-	}
-	if json.Unmarshal(answer, &shown) != nil || shown.Key == "" {
-		return client.stranger("a key")
-	}
-	_, err = fmt.Fprintln(sys.stdout, printable(shown.Key))
-	return err
+	body := map[string]string{"value": string(value)}
+	return show(ctx, client, http.MethodPost, "/v1/key", body, "a key", func(shown *struct{ Key string }) string {
+		if shown.Key == "" {
+			return ""
+		}
+		return printable(shown.Key) + "\n"
+	})
 }

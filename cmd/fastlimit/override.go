@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -18,7 +15,6 @@ import (
 	"github.com/fastlimit/fastlimit/internal/cli"
 	"github.com/fastlimit/fastlimit/internal/keytext"
 	"github.com/fastlimit/fastlimit/internal/overrides"
-	"github.com/fastlimit/fastlimit/internal/safetext"
 )
 
 // overrideCmd changes limits of single clients on running nodes.
@@ -26,22 +22,6 @@ type overrideCmd struct {
 	Set    overrideSetCmd    `cmd:"" help:"Give a client a different limit for a while, as in: fastlimit override set per-ip 192.0.2.7 rate=1000/s burst=2000 --for 2h."`
 	List   overrideListCmd   `cmd:"" help:"Show the overrides in force, including those in the file."`
 	Delete overrideDeleteCmd `cmd:"" help:"End an override that was set with override set."`
-}
-
-// adminFlags are those of commands that change something on a running node.
-type adminFlags struct {
-	Admin     string `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Admin address of a running node. Bans apply to this node only; overrides apply to every node that shares its store. Default: 127.0.0.1:8081."`
-	TokenFile string `placeholder:"FILE" help:"File with a token for admin; changes need one unless admin is on loopback."`
-	Output    string `short:"o" enum:"text,json" default:"text" help:"Output format: text or json."`
-}
-
-// client is for the command of that name.
-func (f *adminFlags) client(command string) (*adminClient, error) {
-	if err := checkAdmin(f.Admin); err != nil {
-		return nil, err
-	}
-	token, err := readToken(f.TokenFile)
-	return &adminClient{command: command, admin: f.Admin, token: token}, err
 }
 
 type overrideSetCmd struct {
@@ -54,7 +34,7 @@ type overrideSetCmd struct {
 
 // Run implements the command.
 func (c *overrideSetCmd) Run(ctx context.Context, sys *system) error {
-	client, err := c.client("override")
+	client, err := c.client("override", sys)
 	if err != nil {
 		return err
 	}
@@ -64,20 +44,12 @@ func (c *overrideSetCmd) Run(ctx context.Context, sys *system) error {
 		return err
 	}
 	body["key"] = key
-	b, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	answer, err := client.do(ctx, http.MethodPut, "/v1/overrides", b)
-	if err != nil || c.Output == "json" {
-		return write(sys.stdout, answer, err)
-	}
-	var set overrides.Shown
-	if json.Unmarshal(answer, &set) != nil || set.SecondsLeft == nil {
-		return client.stranger("an override")
-	}
-	_, err = fmt.Fprintf(sys.stdout, "%s %s: %s, ends in %v\n", printable(set.Rule), shownKey(set.Key), shownLimit(&set), ends(&set))
-	return err
+	return show(ctx, client, http.MethodPut, "/v1/overrides", body, "an override", func(set *overrides.Shown) string {
+		if set.SecondsLeft == nil {
+			return ""
+		}
+		return fmt.Sprintf("%s %s: %s, ends in %v\n", printable(set.Rule), shownKey(set.Key), shownLimit(set), inSeconds(*set.SecondsLeft))
+	})
 }
 
 // splitLimit takes the limit, rate=, burst= or unlimited, off the end of the words; what
@@ -124,7 +96,7 @@ type overrideDeleteCmd struct {
 
 // Run implements the command.
 func (c *overrideDeleteCmd) Run(ctx context.Context, sys *system) error {
-	client, err := c.client("override")
+	client, err := c.client("override", sys)
 	if err != nil {
 		return err
 	}
@@ -148,7 +120,7 @@ type overrideListCmd struct {
 
 // Run implements the command.
 func (c *overrideListCmd) Run(ctx context.Context, sys *system) error {
-	client, err := c.client("override")
+	client, err := c.client("override", sys)
 	if err != nil {
 		return err
 	}
@@ -156,27 +128,22 @@ func (c *overrideListCmd) Run(ctx context.Context, sys *system) error {
 	if err != nil {
 		return err
 	}
-	var list overrides.List
-	if json.Unmarshal(answer, &list) != nil || list.Overrides == nil {
-		return client.stranger("a list of overrides")
-	}
-	if c.Output == "json" {
-		return write(sys.stdout, answer, nil)
-	}
-	var out bytes.Buffer
-	writeOverrides(&out, &list)
-	return write(sys.stdout, out.Bytes(), nil)
+	return printed(client, answer, "a list of overrides", overridesText)
 }
 
-func writeOverrides(out io.Writer, list *overrides.List) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+func overridesText(list *overrides.List) string {
+	if list.Overrides == nil {
+		return ""
+	}
+	var out strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "RULE\tKEY\tLIMIT\tSOURCE\tENDS IN\tBY\tPROBLEM")
 	files := 0
 	for i := range list.Overrides {
 		o := &list.Overrides[i]
 		left := "-"
 		if o.SecondsLeft != nil {
-			left = ends(o).String()
+			left = inSeconds(*o.SecondsLeft).String()
 		}
 		if o.Source == "file" {
 			files++
@@ -185,8 +152,9 @@ func writeOverrides(out io.Writer, list *overrides.List) {
 	}
 	w.Flush()
 	if files >= overrides.MaxShown {
-		fmt.Fprintf(out, "and more from the file, which has %d\n", list.File)
+		fmt.Fprintf(&out, "and more from the file, which has %d\n", list.File)
 	}
+	return out.String()
 }
 
 func shownKey(key []string) string { return keytext.JoinCut(key, maxShownKey) }
@@ -203,18 +171,4 @@ func shownLimit(o *overrides.Shown) string {
 		words = append(words, "burst="+strconv.FormatUint(o.Burst, 10))
 	}
 	return strings.Join(words, " ")
-}
-
-func ends(o *overrides.Shown) time.Duration {
-	return time.Duration(*o.SecondsLeft * float64(time.Second)).Round(time.Second)
-}
-
-// printableLong is printable for a sentence.
-func printableLong(s string) string { return safetext.Quote(s, 1000) }
-
-func write(w io.Writer, b []byte, err error) error {
-	if err == nil {
-		_, err = w.Write(b)
-	}
-	return err
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 )
 
@@ -11,16 +10,13 @@ type reloadCmd struct{ adminFlags }
 
 // Run implements the command.
 func (c *reloadCmd) Run(ctx context.Context, sys *system) error {
-	client, err := c.client("reload")
+	client, err := c.client("reload", sys)
 	if err != nil {
 		return err
 	}
 	answer, err := client.do(ctx, http.MethodPost, "/v1/reload", nil)
-	if err != nil {
-		return err
+	if err == nil && !client.json {
+		answer = []byte("reloaded\n")
 	}
-	if c.Output == "json" {
-		return write(sys.stdout, answer, nil)
-	}
-	return write(sys.stdout, fmt.Appendln(nil, "reloaded"), nil)
+	return write(sys.stdout, answer, err)
 }

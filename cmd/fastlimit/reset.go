@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 )
@@ -17,7 +16,7 @@ type resetCmd struct {
 
 // Run implements the command.
 func (c *resetCmd) Run(ctx context.Context, sys *system) error {
-	client, err := c.client("reset")
+	client, err := c.client("reset", sys)
 	if err != nil {
 		return err
 	}
@@ -25,24 +24,14 @@ func (c *resetCmd) Run(ctx context.Context, sys *system) error {
 	if err != nil {
 		return err
 	}
-	body, err := json.Marshal(map[string]any{"rule": c.Rule, "key": key})
-	if err != nil {
-		return err
-	}
-	answer, err := client.do(ctx, http.MethodPost, "/v1/reset", body)
-	if err != nil || c.Output == "json" {
-		return write(sys.stdout, answer, err)
-	}
-	var done struct {
-		Rule, Key string
-		Hint      string
-	}
-	if json.Unmarshal(answer, &done) != nil || done.Key == "" {
-		return client.stranger("the emptied bucket")
-	}
-	if done.Hint != "" {
-		done.Hint = "; " + done.Hint
-	}
-	_, err = fmt.Fprintf(sys.stdout, "%s %s: its bucket is empty%s\n", printable(done.Rule), printableLong(done.Key), printableLong(done.Hint))
-	return err
+	body := map[string]any{"rule": c.Rule, "key": key}
+	return show(ctx, client, http.MethodPost, "/v1/reset", body, "the emptied bucket", func(done *struct{ Rule, Key, Hint string }) string {
+		if done.Key == "" {
+			return ""
+		}
+		if done.Hint != "" {
+			done.Hint = "; " + done.Hint
+		}
+		return fmt.Sprintf("%s %s: its bucket is empty%s\n", printable(done.Rule), printableLong(done.Key), printableLong(done.Hint))
+	})
 }

@@ -30,11 +30,11 @@ type ruleCmd struct {
 
 // Run implements the command.
 func (c *ruleCmd) Run(ctx context.Context, sys *system) error {
-	client, err := c.client("rule")
+	client, err := c.client("rule", sys)
 	if err != nil {
 		return err
 	}
-	method, path, body := http.MethodGet, "/v1/rules", []byte(nil)
+	method, path, body := http.MethodGet, "/v1/rules", any(nil)
 	switch {
 	case c.Undo && (len(c.Words) > 0 || c.For != 0 || c.Rule == ""):
 		return cli.Usagef("--undo: name a rule and nothing else, as in: fastlimit rule per-ip --undo")
@@ -74,7 +74,7 @@ func (c *ruleCmd) Run(ctx context.Context, sys *system) error {
 }
 
 // change is the body that asks for a change.
-func (c *ruleCmd) change() ([]byte, error) {
+func (c *ruleCmd) change() (map[string]any, error) {
 	body := map[string]any{}
 	if c.For != 0 {
 		body["for"] = c.For.String()
@@ -99,7 +99,7 @@ func (c *ruleCmd) change() ([]byte, error) {
 			return nil, cli.Usagef("%s: want mode=shadow, mode=enforce, rate=N/s or burst=N", w)
 		}
 	}
-	return json.Marshal(body)
+	return body, nil
 }
 
 // show prints all rules, or the one that was named.
@@ -129,7 +129,7 @@ func (c *ruleCmd) show(client *adminClient, answer []byte, to io.Writer) error {
 		r := &shown[i]
 		file, left := "-", "-"
 		if r.SecondsLeft != nil {
-			file, left = r.File.Mode+", "+limitText(&r.File), leftOf(r).String()
+			file, left = r.File.Mode+", "+limitText(&r.File), inSeconds(*r.SecondsLeft).String()
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", printable(r.Rule), printable(r.Mode), limitText(&r.Limit), file, left, printable(r.By))
 	}
@@ -163,13 +163,9 @@ func ruleText(r *liverules.Shown) string {
 	if r.SecondsLeft == nil {
 		return now + ", as in the file"
 	}
-	return fmt.Sprintf("%s for %v, then %s, %s again", now, leftOf(r), printable(r.File.Mode), limitText(&r.File))
+	return fmt.Sprintf("%s for %v, then %s, %s again", now, inSeconds(*r.SecondsLeft), printable(r.File.Mode), limitText(&r.File))
 }
 
 func limitText(l *liverules.Limit) string {
 	return fmt.Sprintf("%s burst %d", printable(l.Rate), l.Burst)
-}
-
-func leftOf(r *liverules.Shown) time.Duration {
-	return time.Duration(*r.SecondsLeft * float64(time.Second)).Round(time.Second)
 }
