@@ -2,7 +2,6 @@ package feed
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"log/slog"
 
@@ -35,15 +34,10 @@ type Config struct {
 // Validate returns everything that is wrong, joined, each as a FieldError of package
 // fastlimit.
 func (c Config) Validate() error {
-	var errs []error
-	when := func(wrong bool, name, problem, fix string) {
-		if wrong {
-			errs = append(errs, &field.Error{Package: "fastlimit/feed", Field: name, Problem: problem, Fix: fix})
-		}
-	}
-	when(c.Writer == nil && !c.Shadow, "Writer", "none", "pass one, or set Shadow")
-	when(c.Max < 0 || c.Max > MostBans, "Max", fmt.Sprintf("%d is out of range", c.Max), fmt.Sprintf("want 1 to %d, or 0 for %d", MostBans, DefaultMax))
-	return errors.Join(errs...)
+	bad := field.Report{Package: "fastlimit/feed"}
+	bad.When(c.Writer == nil && !c.Shadow, "Writer", "none", "pass one, or set Shadow")
+	bad.When(c.Max < 0 || c.Max > MostBans, "Max", fmt.Sprintf("%d is out of range", c.Max), fmt.Sprintf("want 1 to %d, or 0 for %d", MostBans, DefaultMax))
+	return bad.Err()
 }
 
 func (c Config) withDefaults() Config {

@@ -2,7 +2,6 @@ package nft
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -39,19 +38,14 @@ type Config struct {
 // Validate returns everything that is wrong, joined, each as a FieldError of package
 // fastlimit.
 func (c Config) Validate() error {
-	var errs []error
-	when := func(wrong bool, name, problem, fix string) {
-		if wrong {
-			errs = append(errs, &field.Error{Package: "fastlimit/nft", Field: name, Problem: problem, Fix: fix})
-		}
-	}
-	when(c.Table != "" && !tableName.MatchString(c.Table), "Table",
+	bad := field.Report{Package: "fastlimit/nft"}
+	bad.When(c.Table != "" && !tableName.MatchString(c.Table), "Table",
 		strconv.Quote(c.Table)+" is not a name of at most 64 letters, digits, dots and underscores that begins with a letter", "write for example "+DefaultTable)
-	when(len(c.Listens) == 0, "Listens", "none", "name what is listened on")
-	when(slices.ContainsFunc(c.Listens, func(l netip.AddrPort) bool { return l.Port() == 0 || !l.Addr().IsValid() }), "Listens",
+	bad.When(len(c.Listens) == 0, "Listens", "none", "name what is listened on")
+	bad.When(slices.ContainsFunc(c.Listens, func(l netip.AddrPort) bool { return l.Port() == 0 || !l.Addr().IsValid() }), "Listens",
 		"has no address, or port 0", "name what is listened on")
-	when(c.Max < 0 || c.Max > feed.MostBans, "Max", fmt.Sprintf("%d is out of range", c.Max), fmt.Sprintf("want 1 to %d, or 0 for %d", feed.MostBans, feed.DefaultMax))
-	return errors.Join(errs...)
+	bad.When(c.Max < 0 || c.Max > feed.MostBans, "Max", fmt.Sprintf("%d is out of range", c.Max), fmt.Sprintf("want 1 to %d, or 0 for %d", feed.MostBans, feed.DefaultMax))
+	return bad.Err()
 }
 
 func (c Config) withDefaults() Config {

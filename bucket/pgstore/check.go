@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/bucket/remote"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -68,18 +69,10 @@ func (d *driver) checkSchema(ctx context.Context) error {
 	return newError(classSchema, err)
 }
 
-// probeKey is no key of a rule and client.
-const probeKey = "!probe"
-
-// probeShape leaks one unit in a millisecond, so a probe leaves nothing behind and
-// always has something to write.
-var probeShape, _ = bucket.NewShape(1000, time.Second, 1<<20)
-
 // Probe implements [remote.Driver]. It takes from a separate bucket, which needs the same
 // privileges as any take.
 func (d *driver) Probe(ctx context.Context) (err error) {
-	op := &bucket.Op{Kind: bucket.Take, Key: probeKey, Shape: probeShape, Cost: probeShape.Unit(), Count: 1}
-	d.Exec(ctx, []*bucket.Op{op}, func(_ *bucket.Op, _ bucket.Reply, e error) { err = e })
+	d.Exec(ctx, []*bucket.Op{remote.ProbeTake("")}, func(_ *bucket.Op, _ bucket.Reply, e error) { err = e })
 	return err
 }
 

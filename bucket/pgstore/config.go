@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/fastlimit/fastlimit/bucket/remote"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -49,38 +50,37 @@ type Config struct {
 
 const (
 	defaultTimeout = 20 * time.Millisecond
-	defaultWorkers = 2
-	defaultQueue   = 2048
 	defaultSchema  = "fastlimit"
 	defaultPrune   = time.Minute
-	shortestRetry  = 100 * time.Millisecond
-	longestRetry   = 2 * time.Second
 	minIO          = 100 * time.Millisecond
 	minDial        = time.Second
-
-	maxDuration = time.Minute // of Timeout, RetryMin and RetryMax
-	maxPrune    = 24 * time.Hour
+	maxPrune       = 24 * time.Hour
 )
 
 // Bounds of a [Config].
 const (
-	MaxWorkers = 64
-	MaxQueue   = 1 << 20
+	MaxWorkers = remote.MaxWorkers
+	MaxQueue   = remote.MaxQueue
 )
 
 // WithDefaults returns the configuration with its defaults filled in.
 func (c Config) WithDefaults() Config {
 	c.Schema = cmp.Or(c.Schema, defaultSchema)
 	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
-	c.Workers = cmp.Or(c.Workers, defaultWorkers)
-	c.Queue = cmp.Or(c.Queue, defaultQueue)
-	c.RetryMin = cmp.Or(c.RetryMin, shortestRetry)
-	c.RetryMax = cmp.Or(c.RetryMax, longestRetry)
+	c.Workers = cmp.Or(c.Workers, remote.DefaultWorkers)
+	c.Queue = cmp.Or(c.Queue, remote.DefaultQueue)
+	c.RetryMin = cmp.Or(c.RetryMin, remote.ShortestRetry)
+	c.RetryMax = cmp.Or(c.RetryMax, remote.LongestRetry)
 	c.Prune = cmp.Or(c.Prune, defaultPrune)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
 	return c
+}
+
+// shared returns the settings that every driver has.
+func (c *Config) shared() remote.Config {
+	return remote.Config{Timeout: c.Timeout, Workers: c.Workers, Queue: c.Queue, RetryMin: c.RetryMin, RetryMax: c.RetryMax, Logger: c.Logger}
 }
 
 func (c *Config) ioTimeout() time.Duration   { return max(5*c.Timeout, minIO) }

@@ -2,18 +2,12 @@ package pgstore
 
 import (
 	"cmp"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"os"
 	"strings"
-	"syscall"
 
-	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/remote"
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -61,11 +55,14 @@ var states = map[string]*remote.Class{
 	"22003": classCorrupt, "22012": classCorrupt, "23514": classCorrupt, "XX001": classCorrupt, "XX002": classCorrupt,
 }
 
+// packageName begins errors.
+const packageName = "fastlimit/pgstore"
+
 // newError returns err as a failure of class c.
 func newError(c *remote.Class, err error) *remote.Error { return errorWithFix(c, err, c.Fix) }
 
 func errorWithFix(c *remote.Class, err error, fix string) *remote.Error {
-	return &remote.Error{Package: "fastlimit/pgstore", Class: c, Err: err, Fix: fix}
+	return &remote.Error{Package: packageName, Class: c, Err: err, Fix: fix}
 }
 
 // recovered converts a panic of pgx to an error: pgx panics on some violations of the
@@ -98,38 +95,22 @@ func classify(err error) *remote.Class {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return cmp.Or(states[e.Code], states[e.Code[:min(2, len(e.Code))]], classOther)
 	}
-	return classifyTransport(err)
+	return cmp.Or(network.Classify(err), classifyText(err.Error()))
 }
 
-func classifyTransport(err error) *remote.Class {
-	var netErr net.Error
-	var name *net.DNSError
+var network = remote.Network{
+	Unsupported: classUnsupported, NoFile: classNoFile, Protocol: classProtocol, Refused: classRefused, Timeout: classTimeout, Reset: classReset,
+	Foreign: isForeign,
+}
+
+// isForeign reports whether what answers is not PostgreSQL, or is not trusted.
+func isForeign(err error) bool {
 	var message messageError
-	switch {
-	case errors.Is(err, bucket.ErrAlgorithm):
-		return classUnsupported
-	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-		return classNoFile
-	case errors.As(err, &message), isTLS(err):
-		return classProtocol
-	case errors.As(err, &name) && !name.IsTimeout:
-		return classRefused
-	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		return classRefused
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &netErr) && netErr.Timeout():
-		return classTimeout
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
-		return classReset
-	}
-	return classifyText(err.Error())
-}
-
-func isTLS(err error) bool {
 	var unknown x509.UnknownAuthorityError
 	var host x509.HostnameError
 	var header tls.RecordHeaderError
 	_, verification := errors.AsType[*tls.CertificateVerificationError](err)
-	return verification || errors.As(err, &unknown) || errors.As(err, &host) || errors.As(err, &header)
+	return errors.As(err, &message) || verification || errors.As(err, &unknown) || errors.As(err, &host) || errors.As(err, &header)
 }
 
 // classifyText classifies errors of pgx that have only a text.

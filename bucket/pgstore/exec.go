@@ -59,18 +59,15 @@ var (
 
 // refusal returns why an operation is not sent, or nil if it is.
 func (d *driver) refusal(op *bucket.Op) error {
-	switch s := &op.Shape; {
+	switch {
 	case !d.Runs(op.Algorithm):
 		return bucket.ErrAlgorithm
 	case len(op.Key) > maxKey:
 		return fmt.Errorf("key of %d bytes: want at most %d", len(op.Key), maxKey)
-	case op.Kind == bucket.Reset || s.Portable():
+	case op.Kind == bucket.Reset:
 		return nil
-	case s.Logged():
-		return fmt.Errorf("log of %d units: want at most %d, or a sliding window", s.Limit(), bucket.MaxPortableLog)
-	default:
-		return fmt.Errorf("limit of %d ticks: want at most 2^52, use a smaller burst", s.Limit())
 	}
+	return remote.Unportable(&op.Shape)
 }
 
 // run fills b.rows. An error means that no operation has an answer.

@@ -83,7 +83,7 @@ func TestNewConnectionDoesNotWaitForever(t *testing.T) {
 	at := newSite(t)
 	at.do("BEGIN; LOCK TABLE fastlimit.bucket")
 	var b batch
-	b.add(&bucket.Op{Kind: bucket.Take, Key: "a", Shape: probeShape, Cost: 1, Count: 1})
+	b.add(&bucket.Op{Kind: bucket.Take, Key: "a", Shape: remote.ProbeTake("").Shape, Cost: 1, Count: 1})
 	b.arrange()
 	rows, err := at.server.Session().Query(t.Context(), "SELECT granted, reply, late, now FROM fastlimit.operate("+placeholders(numParameters)+")",
 		b.fill(new(remote.Dating), 50*time.Millisecond, nil)...)

@@ -48,13 +48,9 @@ func open(ctx context.Context, d *driver) (*Store, error) {
 		_ = d.Close()
 		return nil, err
 	}
-	c := &d.config
-	s := &Store{Store: remote.Start(ctx, d, remote.Config{
-		Name: "postgres", Target: d.target(), Classes: classes,
-		Timeout: c.Timeout, Workers: c.Workers, Queue: c.Queue,
-		RetryMin: c.RetryMin, RetryMax: c.RetryMax,
-		Logger: c.Logger,
-	}, err), driver: d}
+	c := d.config.shared()
+	c.Name, c.Target, c.Classes = "postgres", d.target(), classes
+	s := &Store{Store: remote.Start(ctx, d, c, err), driver: d}
 	s.prune.start(s)
 	return s, err
 }

@@ -1,14 +1,11 @@
 package pgstore
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
 	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/fastlimit/fastlimit/internal/field"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -23,32 +20,13 @@ var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 // fastlimit. No message contains the URL, which may hold a password
 // (TestURLErrorsHideThePassword).
 func (c Config) Validate() error {
-	var errs []error
-	when := func(wrong bool, name, problem, fix string) {
-		if wrong {
-			errs = append(errs, &field.Error{Package: "fastlimit/pgstore", Field: name, Problem: problem, Fix: fix})
-		}
-	}
+	bad := &field.Report{Package: packageName}
 	problem := checkURL(c.URL)
-	when(problem != "", "URL", problem, urlFix)
-	when(c.Schema != "" && (!schemaName.MatchString(c.Schema) || strings.HasPrefix(c.Schema, "pg_")), "Schema",
+	bad.When(problem != "", "URL", problem, urlFix)
+	bad.When(c.Schema != "" && (!schemaName.MatchString(c.Schema) || strings.HasPrefix(c.Schema, "pg_")), "Schema",
 		strconv.Quote(c.Schema)+" is not a name of lower-case letters, digits and underscores", "write for example fastlimit")
-	count := func(name string, v, most int) {
-		when(v < 0 || v > most, name, fmt.Sprintf("%d is out of range", v), fmt.Sprintf("want 1 to %d, or 0 for the default", most))
-	}
-	count("Workers", c.Workers, MaxWorkers)
-	count("Queue", c.Queue, MaxQueue)
-	span := func(name string, d, most time.Duration, fix string) {
-		when(d < 0 || d > most, name, d.String()+" is out of range", fix)
-	}
-	span("Timeout", c.Timeout, maxDuration, "want 0 to 1m")
-	span("RetryMin", c.RetryMin, maxDuration, "want 0 to 1m")
-	span("RetryMax", c.RetryMax, maxDuration, "want 0 to 1m")
-	span("Prune", c.Prune, maxPrune, "want 0 to 24h")
-	least, most := cmp.Or(c.RetryMin, shortestRetry), cmp.Or(c.RetryMax, longestRetry)
-	when(least > most && c.RetryMax != 0, "RetryMax", fmt.Sprintf("%v is below retry_min, which is %v", most, least), "raise it, or lower retry_min")
-	when(least > most && c.RetryMax == 0, "RetryMin", fmt.Sprintf("%v is above retry_max, which is %v", least, most), "lower it, or raise retry_max")
-	return errors.Join(errs...)
+	bad.When(c.Prune < 0 || c.Prune > maxPrune, "Prune", c.Prune.String()+" is out of range", "want 0 to 24h")
+	return errors.Join(bad.Err(), c.shared().Validate(packageName))
 }
 
 // checkURL returns what is wrong with a URL without showing any of it, or "" if nothing is.

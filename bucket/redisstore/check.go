@@ -76,17 +76,10 @@ func checkInfo(info string) error {
 	return nil
 }
 
-// probeKey is no key of a rule and client.
-const probeKey = "!probe"
-
 // checkKeys is how many buckets a check takes from, as does a probe of a cluster: enough
 // for each of a dozen nodes to have some. A node of a cluster that is mistaken for a single
 // server refuses those of other nodes.
 const checkKeys = 64
-
-// probeShape leaks one unit in a millisecond, so a probe leaves nothing behind
-// and always has something to write.
-var probeShape, _ = bucket.NewShape(1000, time.Second, 1<<20)
 
 // Probe implements [remote.Driver].
 func (d *driver) Probe(ctx context.Context) error { return d.usable(ctx, d.Exec, probeTake) }
@@ -111,11 +104,7 @@ func (d *driver) usable(ctx context.Context, exec execute, op func(i int) *bucke
 	return err
 }
 
-// probeTake is of a separate bucket, and needs the same privileges as any take: reading,
-// writing and the script.
-func probeTake(i int) *bucket.Op {
-	return &bucket.Op{Kind: bucket.Take, Key: probeKey + strconv.Itoa(i), Shape: probeShape, Cost: probeShape.Unit(), Count: 1}
-}
+func probeTake(i int) *bucket.Op { return remote.ProbeTake(strconv.Itoa(i)) }
 
 // probe carries out n operations. It returns how many failed, and the first error.
 func probe(ctx context.Context, exec execute, n int, op func(i int) *bucket.Op) (failed int, first error) {

@@ -3,11 +3,12 @@ package redisstore
 import (
 	"cmp"
 	"crypto/tls"
-	"errors"
 	"log/slog"
 	"os"
 	"time"
 
+	"github.com/fastlimit/fastlimit/bucket/remote"
+	"github.com/fastlimit/fastlimit/internal/field"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
@@ -70,35 +71,34 @@ type Config struct {
 
 const (
 	defaultTimeout = 5 * time.Millisecond
-	defaultWorkers = 2
-	defaultQueue   = 2048
 	defaultPrefix  = "fastlimit:"
-	shortestRetry  = 100 * time.Millisecond
-	longestRetry   = 2 * time.Second
 	minIO          = 25 * time.Millisecond
 	minDial        = 200 * time.Millisecond
-
-	maxDuration = time.Minute // of Timeout, RetryMin and RetryMax
 )
 
 // Bounds of a [Config].
 const (
-	MaxWorkers = 64
-	MaxQueue   = 1 << 20
+	MaxWorkers = remote.MaxWorkers
+	MaxQueue   = remote.MaxQueue
 )
 
 // WithDefaults returns the configuration with its defaults filled in.
 func (c Config) WithDefaults() Config {
 	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
-	c.Workers = cmp.Or(c.Workers, defaultWorkers)
-	c.Queue = cmp.Or(c.Queue, defaultQueue)
+	c.Workers = cmp.Or(c.Workers, remote.DefaultWorkers)
+	c.Queue = cmp.Or(c.Queue, remote.DefaultQueue)
 	c.KeyPrefix = cmp.Or(c.KeyPrefix, defaultPrefix)
-	c.RetryMin = cmp.Or(c.RetryMin, shortestRetry)
-	c.RetryMax = cmp.Or(c.RetryMax, longestRetry)
+	c.RetryMin = cmp.Or(c.RetryMin, remote.ShortestRetry)
+	c.RetryMax = cmp.Or(c.RetryMax, remote.LongestRetry)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
 	return c
+}
+
+// shared returns the settings that every driver has.
+func (c *Config) shared() remote.Config {
+	return remote.Config{Timeout: c.Timeout, Workers: c.Workers, Queue: c.Queue, RetryMin: c.RetryMin, RetryMax: c.RetryMax, Logger: c.Logger}
 }
 
 // oneServer reports whether the store is neither Sentinel nor a cluster.
@@ -153,7 +153,7 @@ func (c *Config) applyTLS(o *redis.UniversalOptions) error {
 	if c.ServerName != "" {
 		o.TLSConfig.ServerName = c.ServerName
 	}
-	bad := &report{}
+	bad := &field.Report{Package: packageName}
 	o.TLSConfig.RootCAs, o.TLSConfig.Certificates = c.certificates(bad, os.ReadFile)
-	return errors.Join(bad.errs...)
+	return bad.Err()
 }

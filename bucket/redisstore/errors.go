@@ -2,15 +2,9 @@ package redisstore
 
 import (
 	"cmp"
-	"context"
 	"errors"
-	"io"
-	"net"
-	"os"
 	"strings"
-	"syscall"
 
-	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/remote"
 	"github.com/redis/go-redis/v9"
 )
@@ -51,6 +45,9 @@ var classes = []*remote.Class{
 	classNoFile, classLate, classUnsupported, classOther,
 }
 
+// packageName begins errors.
+const packageName = "fastlimit/redisstore"
+
 // newError returns err as a failure of class c. A fix for err itself takes
 // precedence over the one for the class.
 func newError(c *remote.Class, err error) *remote.Error {
@@ -58,7 +55,7 @@ func newError(c *remote.Class, err error) *remote.Error {
 }
 
 func errorWithFix(c *remote.Class, err error, fix string) *remote.Error {
-	return &remote.Error{Package: "fastlimit/redisstore", Class: c, Err: err, Fix: fix}
+	return &remote.Error{Package: packageName, Class: c, Err: err, Fix: fix}
 }
 
 // asError returns err with its class, or nil for nil.
@@ -89,7 +86,11 @@ func classify(err error) *remote.Class {
 	if reply, ok := errors.AsType[redis.Error](err); ok {
 		return classifyReply(reply.Error())
 	}
-	return classifyTransport(err)
+	class := network.Classify(err)
+	if class == nil && (errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted)) {
+		return classTimeout
+	}
+	return cmp.Or(class, classifyText(err.Error()))
 }
 
 // classifyReply classifies an error reply by its code. For errors inside a script, Redis
@@ -118,30 +119,12 @@ func classifyReply(msg string) *remote.Class {
 	return classOther
 }
 
-func classifyTransport(err error) *remote.Class {
-	var netErr net.Error
-	var name *net.DNSError
-	var answer answerError
-	switch {
-	case errors.Is(err, bucket.ErrAlgorithm):
-		return classUnsupported
-	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-		return classNoFile
-	case certificateFix(err) != "", errors.As(err, &answer):
-		return classProtocol
-	case errors.As(err, &name) && !name.IsTimeout:
-		return classRefused
-	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.EHOSTUNREACH),
-		errors.Is(err, syscall.ENETUNREACH):
-		return classRefused
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &netErr) && netErr.Timeout(),
-		errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
-		return classTimeout
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
-		errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
-		return classReset
-	}
-	return classifyText(err.Error())
+var network = remote.Network{
+	Unsupported: classUnsupported, NoFile: classNoFile, Protocol: classProtocol, Refused: classRefused, Timeout: classTimeout, Reset: classReset,
+	Foreign: func(err error) bool {
+		_, answer := errors.AsType[answerError](err)
+		return answer || certificateFix(err) != ""
+	},
 }
 
 // classifyText classifies errors of go-redis that have only a text.

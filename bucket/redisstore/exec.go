@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -65,7 +64,7 @@ func (d *driver) Exec(ctx context.Context, ops []*bucket.Op, settle remote.Settl
 		case !d.Runs(op.Algorithm):
 			d.fail(b, op, bucket.ErrAlgorithm)
 		case op.Kind != bucket.Reset && !op.Shape.Portable():
-			d.fail(b, op, notPortable(&op.Shape))
+			d.fail(b, op, remote.Unportable(&op.Shape))
 		default:
 			b.ops = append(b.ops, op)
 		}
@@ -81,14 +80,6 @@ func (d *driver) Exec(ctx context.Context, ops []*bucket.Op, settle remote.Settl
 		last := round == maxSends || ctx.Err() != nil
 		pending = d.collect(ctx, b, pending, last)
 	}
-}
-
-// notPortable returns why a limit cannot be enforced in Redis.
-func notPortable(s *bucket.Shape) error {
-	if s.Logged() {
-		return fmt.Errorf("log of %d units: want at most %d, or a sliding window", s.Limit(), bucket.MaxPortableLog)
-	}
-	return fmt.Errorf("limit of %d ticks: want at most 2^52, use a smaller burst", s.Limit())
 }
 
 // oneEach appends a call for each operation.

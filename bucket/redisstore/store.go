@@ -51,13 +51,9 @@ func (d *driver) start(ctx context.Context, as remote.Driver, err error) (*remot
 		_ = d.Close()
 		return nil, err
 	}
-	c := &d.config
-	return remote.Start(ctx, as, remote.Config{
-		Name: "redis", Target: d.client.target(), Classes: classes,
-		Timeout: c.Timeout, Workers: c.Workers, Queue: c.Queue,
-		RetryMin: c.RetryMin, RetryMax: c.RetryMax,
-		Logger: c.Logger,
-	}, err), err
+	c := d.config.shared()
+	c.Name, c.Target, c.Classes = "redis", d.client.target(), classes
+	return remote.Start(ctx, as, c, err), err
 }
 
 // driver is the [remote.Driver] of Redis.

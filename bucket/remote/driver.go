@@ -117,3 +117,24 @@ func (e *Error) Is(target error) bool {
 	}
 	return false
 }
+
+// ProbeTake returns a take from a separate bucket, whose key is that of no rule and client:
+// it needs the same privileges as any take. The bucket leaks one unit in a millisecond, so a
+// probe leaves nothing behind and always has something to write.
+func ProbeTake(bucketName string) *bucket.Op {
+	return &bucket.Op{Kind: bucket.Take, Key: "!probe" + bucketName, Shape: probeShape, Cost: probeShape.Unit(), Count: 1}
+}
+
+var probeShape, _ = bucket.NewShape(1000, time.Second, 1<<20)
+
+// Unportable returns why a store that computes with float64 cannot keep a bucket, or nil if
+// it can.
+func Unportable(s *bucket.Shape) error {
+	switch {
+	case s.Portable():
+		return nil
+	case s.Logged():
+		return fmt.Errorf("log of %d units: want at most %d, or a sliding window", s.Limit(), bucket.MaxPortableLog)
+	}
+	return fmt.Errorf("limit of %d ticks: want at most 2^52, use a smaller burst", s.Limit())
+}
