@@ -1,6 +1,6 @@
-// Package audit keeps the last changes that people, or reloads, have made to a running node. A
-// change is a line of the node's log that says who made it: the journal stands before the log's
-// handler, so what is kept and what is logged cannot differ.
+// Package audit keeps the last changes that people or reloads made to a running node. A change is a log line
+// that says who made it. The journal sits in front of the log's handler, so what is kept and what is logged
+// cannot differ.
 package audit
 
 import (
@@ -19,21 +19,21 @@ const (
 // Change is a change as operators see it. Its names are part of the contract.
 type Change struct {
 	Time    time.Time         `json:"time"`
-	By      string            `json:"by"`   // an address, a user, or what caused a reload
-	What    string            `json:"what"` // as the log says it
+	By      string            `json:"by"`   // an address, a user, or the cause of a reload
+	What    string            `json:"what"` // as the log words it
 	Details map[string]string `json:"details"`
 }
 
 // List is the document of GET /v1/changes.
 type List struct {
 	Changes []Change `json:"changes"` // the latest first
-	Total   int      `json:"total"`   // since the process began, of which the last 1000 are kept
+	Total   int      `json:"total"`   // since the process began; the last 1000 of them are kept
 }
 
 // Journal keeps changes. It is safe for concurrent use. The zero value is empty.
 type Journal struct {
 	mu    sync.Mutex
-	last  []Change // a ring from most on; guarded by mu
+	last  []Change // a ring once it holds most; guarded by mu
 	total int      // likewise
 }
 
@@ -59,8 +59,8 @@ func (j *Journal) keep(c Change) {
 	j.total++
 }
 
-// Handler returns a handler that logs by next, and keeps the changes among what is logged, also of
-// a level that next does not log.
+// Handler returns a handler that logs to next and keeps the changes among what is logged, even at a level
+// that next does not log.
 func (j *Journal) Handler(next slog.Handler) slog.Handler { return handler{next, j} }
 
 type handler struct {
@@ -84,8 +84,8 @@ func (h handler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// WithAttrs and WithGroup keep the journal before the handler. Changes have all they say in
-// their own lines.
+// WithAttrs and WithGroup keep the journal in front of the handler. A change's own line says everything about
+// it.
 
 // WithAttrs implements slog.Handler.
 func (h handler) WithAttrs(all []slog.Attr) slog.Handler {
@@ -97,8 +97,8 @@ func (h handler) WithGroup(name string) slog.Handler {
 	return handler{h.Handler.WithGroup(name), h.journal}
 }
 
-// changeOf reads the change in a line: it says by whom, or for what cause. Warnings are about
-// what was not changed, and others could make any number of them.
+// changeOf reads the change in a line, which names its author or cause. Warnings are about what was not
+// changed, and outsiders could cause any number of them.
 func changeOf(r *slog.Record) (Change, bool) {
 	c := Change{Time: r.Time.UTC(), What: r.Message, Details: map[string]string{}}
 	if r.Level == slog.LevelWarn {

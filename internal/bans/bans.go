@@ -1,12 +1,10 @@
-// Package bans is what operators see of bans, and change: those of rules, which the
-// limiter begins and ends by itself ([fastlimit.RuleConfig].Ban), and prefixes that
-// operators ban by hand ([policy.Bans]).
+// Package bans shows and changes bans for operators: those of rules, which the limiter begins and ends
+// ([fastlimit.RuleConfig].Ban), and prefixes that operators ban by hand ([policy.Bans]).
 //
-// Operators' bans are of this node and in its memory: each ends by this machine's
-// monotonic clock, and all of them with the process. A change replaces the bans by which
-// requests are decided, so that no request takes a lock. Nothing has to run for a ban to
-// end: requests compare its end with their own time. What has ended is dropped with a later
-// change.
+// Operators' bans apply to this node and live in its memory: each ends by this machine's monotonic clock, and
+// all of them with the process. A change replaces the bans that decide requests, so no request takes a lock.
+// Nothing has to run for a ban to end: requests compare its end with their own time. Ended bans are dropped
+// by a later change.
 package bans
 
 import (
@@ -21,30 +19,30 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// maxPrefixes is how many prefixes operators can have banned at a time, Memory the bytes that they
-// take at most (TestMemory).
+// maxPrefixes is how many prefixes operators can ban at a time, Memory the most bytes that these take
+// (TestMemory).
 const (
 	maxPrefixes = 10_000
 	Memory      = 6 << 20
 )
 
-// Node is where requests are decided: a server.
+// Node decides requests: a server.
 type Node interface {
-	// SetBans has requests that begin from then on decided by these bans of operators.
+	// SetBans makes new requests be decided by these bans of operators.
 	SetBans(b *policy.Bans)
 	// Lists are the allow and deny lists in force; nil if there are none.
 	Lists() *policy.Lists
 
-	// Protects says why a prefix is hardly meant to be banned; "" for most.
+	// Protects says why banning a prefix is probably a mistake; usually "".
 	Protects(p netip.Prefix) string
 
-	// KernelHolds reports whether the kernel drops what an address sends, and KernelForgets
-	// has it do so for no address in a prefix any more. Neither blocks.
+	// KernelHolds reports whether the kernel drops an address's packets. KernelForgets stops it from doing so
+	// for all addresses in a prefix. Neither blocks.
 	KernelHolds(a netip.Addr) bool
 	KernelForgets(p netip.Prefix)
 }
 
-// Config is what a [Set] works with. All of it is required.
+// Config configures a [Set]. All of it is required.
 type Config struct {
 	Limiter *fastlimit.Limiter
 	Engine  *policy.Engine // of it
@@ -58,20 +56,20 @@ type Set struct {
 	node   Node
 	on     atomic.Pointer[rules]
 
-	mu   sync.Mutex // guards what follows; held while a node takes other bans
+	mu   sync.Mutex // guards what follows; held while a node takes new bans
 	bans *policy.Bans
 	info map[netip.Prefix]info // of all in bans
-	next time.Time             // no ban ends before
+	next time.Time             // no ban ends earlier
 }
 
 // info is what is known of a ban besides its prefix.
 type info struct {
 	until  time.Time
-	times  int    // it was set, without a pause
+	times  int    // how often it was set without a pause
 	reason string // why, in an operator's words
 }
 
-// New returns a set without bans by hand.
+// New returns a set without operators' bans.
 func New(c Config) *Set {
 	s := &Set{config: c, info: map[netip.Prefix]info{}}
 	s.on.Store(&rules{c.Limiter, c.Engine})
@@ -79,17 +77,17 @@ func New(c Config) *Set {
 	return s
 }
 
-// rules are those whose bans are shown and ended.
+// rules are the rules whose bans are shown and ended.
 type rules struct {
 	limiter *fastlimit.Limiter
 	engine  *policy.Engine // of it
 }
 
-// Start has a node decide by the bans. Call it once, before anything else.
+// Start makes a node decide by the bans. Call it once, before anything else.
 func (s *Set) Start(n Node) { s.node = n }
 
-// Follow has the set go on with another limiter and its engine, unless use returns an error:
-// that has requests decided by them, and by these bans of operators.
+// Follow switches the set to another limiter and its engine, unless use returns an error. use makes requests
+// be decided by them and by these bans of operators.
 func (s *Set) Follow(l *fastlimit.Limiter, e *policy.Engine, use func(*policy.Bans) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,8 +98,8 @@ func (s *Set) Follow(l *fastlimit.Limiter, e *policy.Engine, use func(*policy.Ba
 	return nil
 }
 
-// set bans a prefix, or changes how long it is banned for. It returns what is known of
-// it then, the zero info if there are too many bans for another one.
+// set bans a prefix, or changes how long it is banned. It returns the new ban, or the zero info if there are
+// too many bans for another one.
 func (s *Set) set(p netip.Prefix, life time.Duration, reason string) (is info) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,12 +117,12 @@ func (s *Set) set(p netip.Prefix, life time.Duration, reason string) (is info) {
 	s.bans = s.bans.With(p, until)
 	s.node.SetBans(s.bans)
 	if again && until.Before(before.until) {
-		s.node.KernelForgets(p) // which has it until its end as it was before
+		s.node.KernelForgets(p) // the kernel still has the old end
 	}
 	return s.info[p]
 }
 
-// end ends a ban by hand. It reports false if there is none that has not ended by itself.
+// end ends an operator's ban. It reports false if there is none that is still running.
 func (s *Set) end(p netip.Prefix) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,8 +136,8 @@ func (s *Set) end(p netip.Prefix) bool {
 	return true
 }
 
-// dropLocked drops what has ended, if anything may have. The node gets the rest with the
-// change that follows, if one does: it does without.
+// dropLocked drops ended bans, if there may be any. The node gets the rest with the next change, if there is
+// one; it works without.
 func (s *Set) dropLocked(now time.Time) {
 	if now.Before(s.next) {
 		return
@@ -159,7 +157,7 @@ func (s *Set) dropLocked(now time.Time) {
 
 // Stats are counts for metrics.
 type Stats struct {
-	ByOperators int // prefixes that are banned now by hand
+	ByOperators int // prefixes that operators ban now
 }
 
 // Stats returns the counts.

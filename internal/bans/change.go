@@ -22,10 +22,10 @@ type change struct {
 	Key    string             `json:"key"`
 	For    *operator.Duration `json:"for"`
 	Reason string             `json:"reason"`
-	Force  bool               `json:"force"` // although the node protects the prefix
+	Force  bool               `json:"force"` // even if the node protects the prefix
 }
 
-// maxReason bounds the words that are kept with a ban, in bytes.
+// maxReason bounds the reason that is kept with a ban, in bytes.
 const maxReason = 200
 
 const example = `send for example {"key":"192.0.2.0/24","for":"1h"}`
@@ -37,15 +37,15 @@ const maxAllowed = 20
 type Done struct {
 	Shown
 
-	// Allowed are the first entries of the allow list within the prefix, whose clients
-	// stay allowed, and AllowedEntries how many there are.
+	// Allowed are the first entries of the allow list within the prefix, whose clients stay allowed, and
+	// AllowedEntries counts them all.
 	Allowed        []netip.Prefix `json:"still_allowed,omitempty"`
 	AllowedEntries int            `json:"still_allowed_entries,omitempty"`
 
-	Hint string `json:"hint,omitempty"` // what may have been meant instead
+	Hint string `json:"hint,omitempty"` // what the operator may have meant
 }
 
-// narrow is a hint for a prefix of which one client has many.
+// narrow is a hint for a prefix that covers only part of one client's addresses.
 func narrow(p netip.Prefix) string {
 	if p.Addr().Is4() || p.Bits() <= clientBits6 {
 		return ""
@@ -54,12 +54,11 @@ func narrow(p netip.Prefix) string {
 	return fmt.Sprintf("most clients have a whole /%d and can choose any address in it: %v bans all of it", clientBits6, client)
 }
 
-// clientBits6 is what a client of IPv6 has at least, and rules count by unless configured otherwise.
+// clientBits6 is the least that an IPv6 client has. Rules count by it unless configured otherwise.
 const clientBits6 = 64
 
-// Ban bans the prefix of a body: JSON such as {"key":"192.0.2.0/24","for":"1h"}. When it
-// returns the ban holds. by says who wants it, for the log. The error has a method
-// HTTPStatus.
+// Ban bans the prefix in a body: JSON such as {"key":"192.0.2.0/24","for":"1h"}. The ban is in force when it
+// returns. by names the caller, for the log. The error has a method HTTPStatus.
 func (s *Set) Ban(body []byte, by string) (any, error) {
 	var c change
 	if err := strictjson.Decode(body, &c); err != nil {
@@ -117,10 +116,9 @@ type Which struct {
 	By   string `json:"by"`
 }
 
-// Unban ends what is banned by exactly this key: the operators' ban of the prefix, and the
-// bans of all rules, or of one alone if rule is not "". The key is that of a request, in parts
-// or as one text, or what List shows, which may be cut. by says who wants it, for the log.
-// The error has a method HTTPStatus.
+// Unban ends the bans of exactly this key: the operators' ban of the prefix, and the bans of all rules, or
+// only of rule if it is not "". The key is a request's, in parts or as one text, or what List shows, which
+// may be cut. by names the caller, for the log. The error has a method HTTPStatus.
 func (s *Set) Unban(rule string, key []string, by string) (any, error) {
 	on := s.on.Load()
 	rules, err := on.named(rule)
@@ -148,20 +146,20 @@ func (s *Set) Unban(rule string, key []string, by string) (any, error) {
 	return Ended{u.all}, nil
 }
 
-// unban is the end of the bans of a key.
+// unban is one call that ends the bans of a key.
 type unban struct {
 	*Set
 	*rules
 	all []Which
 }
 
-// rule ends the ban of a rule for a key, or those that are shown as what was written. The
-// error says why the rule can have no such key.
+// rule ends the ban of a rule for a key, or those shown under that text. The error says why the rule can have
+// no such key.
 func (u *unban) rule(r *fastlimit.Rule, written []string) error {
 	key, err := u.engine.KeyFromText(r, u.engine.ReadKey(r, written))
 	ended := err == nil && u.ofRule(r, func(b *fastlimit.Ban) bool { return b.Digest == key.Digest() })
 	if err == nil {
-		r.Unban(key) // what counts towards the next ban is forgotten too
+		r.Unban(key) // also forgets what counts towards the next ban
 	}
 	text := keytext.Join(written)
 	if len(written) == 1 {
@@ -170,14 +168,14 @@ func (u *unban) rule(r *fastlimit.Rule, written []string) error {
 	if !ended && u.ofRule(r, func(b *fastlimit.Ban) bool { return u.engine.TalkerText(r, []byte(b.Name)).Text == text }) {
 		return nil
 	}
-	return err // which names the rule
+	return err // it names the rule
 }
 
-// ofRule ends the bans of a rule that are meant, and reports whether there were any.
+// ofRule ends the bans of a rule that meant selects, and reports whether there were any.
 func (u *unban) ofRule(r *fastlimit.Rule, meant func(*fastlimit.Ban) bool) (any bool) {
 	for b := range r.Bans() {
 		if meant(&b) && (*engine.Rule)(r).UnbanDigest(b.Digest) {
-			p, _ := b.Prefix() // the invalid one if the key is none
+			p, _ := b.Prefix() // invalid if the key is not a prefix
 			shown := u.shown(&b)
 			u.name(&shown)
 			u.ended(Which{Key: shown.Key, Rule: shown.Rule, By: shown.By}, p)
@@ -187,7 +185,7 @@ func (u *unban) ofRule(r *fastlimit.Rule, meant func(*fastlimit.Ban) bool) (any 
 	return any
 }
 
-// ended notes an end. The prefix is invalid if the key is none.
+// ended records an ended ban. The prefix is invalid if the key is not one.
 func (u *unban) ended(w Which, p netip.Prefix) {
 	u.all = append(u.all, w)
 	if p.IsValid() {
@@ -195,7 +193,7 @@ func (u *unban) ended(w Which, p netip.Prefix) {
 	}
 }
 
-// prefixOf is the prefix that a key is, if it can be one that operators ban.
+// prefixOf returns the prefix of a key, if it is one that operators can ban.
 func prefixOf(key []string) (netip.Prefix, error) {
 	if len(key) != 1 {
 		return netip.Prefix{}, fmt.Errorf("a prefix is one key, not %d", len(key))

@@ -13,11 +13,11 @@ import (
 	"github.com/fastlimit/fastlimit/internal/operator"
 )
 
-// Who has banned a client: Shown.By.
+// Who banned a client: Shown.By.
 const (
 	byOperator = "operator"
 	byRule     = "rule"
-	byNode     = "node" // another one of the cluster
+	byNode     = "node" // another node of the cluster
 )
 
 // Shown is a ban as operators see it. Its names are part of the contract.
@@ -27,16 +27,16 @@ type Shown struct {
 	By          string   `json:"by"`   // rule, operator or node
 	SecondsLeft float64  `json:"seconds_left"`
 	Times       int      `json:"times"`            // how often in a row
-	Kernel      bool     `json:"kernel"`           // the kernel drops packets of the address, or of the first of the prefix
+	Kernel      bool     `json:"kernel"`           // the kernel drops packets of the address, or of the prefix's first one
 	Shadow      bool     `json:"shadow,omitempty"` // the rule only counts what it would do
 	Reason      string   `json:"reason,omitempty"` // of an operator
 	Parts       []string `json:"key_parts"`        // of Key; null: one is cut, or is not UTF-8
 
-	first netip.Addr     // of the prefix; invalid: the key is none
-	ban   *fastlimit.Ban // of a rule, of which Key and Parts are not made yet
+	first netip.Addr     // of the prefix; invalid: the key is not one
+	ban   *fastlimit.Ban // a rule's, whose Key and Parts are not made yet
 }
 
-// name orders bans that are alike otherwise.
+// name orders bans that are otherwise equal.
 func (s *Shown) name() string {
 	if s.ban != nil {
 		return s.ban.Name
@@ -46,18 +46,17 @@ func (s *Shown) name() string {
 
 // List is the document of GET /v1/bans.
 type List struct {
-	Bans  []Shown `json:"bans"`  // of operators first, each kind with the longest left first
-	Total int     `json:"total"` // of which Bans may be the first
+	Bans  []Shown `json:"bans"`  // operators' first, each kind with the longest left first
+	Total int     `json:"total"` // of which Bans may be only the first
 }
 
-// compare says which of two bans is listed first.
+// compare orders two bans in the list.
 func compare(a, b *Shown) int {
 	ofRule := func(s *Shown) int { return min(len(s.Rule), 1) }
 	return cmp.Or(cmp.Compare(ofRule(a), ofRule(b)), cmp.Compare(b.SecondsLeft, a.SecondsLeft), strings.Compare(a.Rule, b.Rule), strings.Compare(a.name(), b.name()))
 }
 
-// List returns up to limit bans: of a rule, or all if rule is "". The error has a method
-// HTTPStatus.
+// List returns up to limit bans, of a rule or, if rule is "", of all. The error has a method HTTPStatus.
 func (s *Set) List(rule string, limit int) (any, error) {
 	on := s.on.Load()
 	rules, err := on.named(rule)
@@ -65,7 +64,7 @@ func (s *Set) List(rule string, limit int) (any, error) {
 		return nil, err
 	}
 	l := List{Bans: []Shown{}}
-	last := func(a, b *Shown) bool { return compare(a, b) > 0 } // of those that are listed: it is on top
+	last := func(a, b *Shown) bool { return compare(a, b) > 0 } // a heap with the last listed ban on top
 	add := func(b Shown) {
 		switch l.Total++; {
 		case len(l.Bans) < limit:
@@ -92,7 +91,7 @@ func (s *Set) List(rule string, limit int) (any, error) {
 	return l, nil
 }
 
-// named are the rule of a name, all if that is "".
+// named returns the rule of that name, or all rules if it is "".
 func (o *rules) named(name string) ([]*fastlimit.Rule, error) {
 	all := o.limiter.Rules()
 	if name == "" {
@@ -126,7 +125,7 @@ func shownPrefix(p netip.Prefix, left time.Duration, i *info) Shown {
 }
 
 func (o *rules) shown(b *fastlimit.Ban) Shown {
-	p, _ := b.Prefix() // the invalid one if the key is none
+	p, _ := b.Prefix() // invalid if the key is not a prefix
 	by := byRule
 	if b.Told() {
 		by = byNode
@@ -137,7 +136,7 @@ func (o *rules) shown(b *fastlimit.Ban) Shown {
 	}
 }
 
-// name makes the text of a client that a rule has banned: only for those that are shown, as there
+// name makes the text of a client that a rule has banned. It is called only for bans that are shown, as there
 // may be a hundred thousand others.
 func (o *rules) name(s *Shown) {
 	if s.ban == nil {

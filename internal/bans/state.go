@@ -8,7 +8,7 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// Saved is a ban of an operator's, for the next process.
+// Saved is an operator's ban, for the next process.
 type Saved struct {
 	Prefix netip.Prefix
 	Left   time.Duration // when it was saved
@@ -16,7 +16,7 @@ type Saved struct {
 	Reason string `json:",omitempty"`
 }
 
-// Save returns the bans that operators have set and that run.
+// Save returns the running bans of operators.
 func (s *Set) Save() (all []Saved) {
 	now := time.Now()
 	s.mu.Lock()
@@ -29,9 +29,8 @@ func (s *Set) Save() (all []Saved) {
 	return all
 }
 
-// Restore has bans run that were saved that long ago. One of the prefix that ends later stays
-// as it is. It returns how many there are now that run because of it; what no operator could
-// set is left out. Call it after Start.
+// Restore starts bans that were saved age ago. A later ban of the same prefix stays. It returns how many now
+// run because of it; bans that no operator could set are left out. Call it after Start.
 func (s *Set) Restore(all []Saved, age time.Duration) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

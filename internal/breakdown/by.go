@@ -7,10 +7,10 @@ import (
 	"strconv"
 )
 
-// By is what requests are told apart by.
+// By is how requests are grouped.
 type By uint8
 
-// What requests are told apart by.
+// The ways to group requests.
 const (
 	Net By = iota
 	Path
@@ -25,7 +25,7 @@ var names = [kinds]string{"net", "path", "method", "agent", "status"}
 // String is the name of b.
 func (b By) String() string { return names[b] }
 
-// Names are those of all that requests are told apart by.
+// Names returns all names of a By.
 func Names() []string { return slices.Clone(names[:]) }
 
 // Parse is the inverse of [By.String].
@@ -43,17 +43,16 @@ type Request struct {
 	Status int    // of the answer; 0: not known yet, see [Load.Answered]
 	Denied bool   // by a rule, a list or a ban
 
-	answer bool // nothing is known but the status, and the rest is counted already
+	answer bool // only the status is set: the rest has been counted
 }
 
-// level is a table of a By. Those of one By stand one after another, the finest first.
+// level is a table of a By. The levels of one By are adjacent, the finest first.
 type level struct {
 	by By
-	// key appends the name of the group that a request belongs to, which is then cut; nothing
-	// if to none.
+	// key appends the name of a request's group, which is then cut, or nothing if it has none.
 	key func(dst []byte, q Request) []byte
-	// parent is the group of the next level that a group belongs to; "": to none. It is nil
-	// for the last level.
+	// parent returns the group of the next level that a group belongs to, or "" for none. It is nil for the
+	// last level.
 	parent func(name string) string
 }
 
@@ -68,14 +67,13 @@ var levels = [...]level{
 	{Status, status, nil},
 }
 
-// longest is how many bytes of a name are kept. User agents of browsers have some 120, and
-// those that differ only later are one group.
+// longest is how many bytes of a name are kept. Browsers' user agents have about 120; those that differ only
+// after that share a group.
 const longest = 128
 
 func cut(name []byte) []byte { return name[:min(len(name), longest)] }
 
-// appendFolder appends the pattern of all paths that begin with the same segment, of two or
-// more.
+// appendFolder appends the pattern of all paths with the same first segment and at least two segments.
 func appendFolder(dst, path []byte) []byte {
 	if len(path) < 2 {
 		return dst
@@ -89,7 +87,7 @@ func appendFolder(dst, path []byte) []byte {
 
 func folderOf(path string) string { return string(cut(appendFolder(nil, []byte(path)))) }
 
-// agent names requests without a User-Agent as access logs do.
+// agent names requests without a User-Agent like access logs do.
 func agent(dst []byte, q Request) []byte {
 	if len(q.Agent) == 0 {
 		return append(dst, '-')

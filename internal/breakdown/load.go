@@ -10,8 +10,8 @@ import (
 	"github.com/fastlimit/fastlimit/toptalkers"
 )
 
-// notesPerSecond is how many requests a second are counted, about. Each takes half a
-// microsecond: 0.05 % of a core.
+// notesPerSecond is roughly how many requests a second are counted. Each takes half a microsecond: 0.05 % of
+// a core.
 const notesPerSecond = 1024
 
 // Load counts a sample of the requests of the last 5 to 10 seconds. It is safe for concurrent
@@ -28,8 +28,8 @@ type Load struct {
 	grains    marks.Peaks // of the units of notes
 }
 
-// note is a request to be counted. A request only leaves one, since its goroutine, which may be
-// that of an idle connection later, would keep the stack that counting takes: 2 kB
+// note is a request to be counted. Requests leave notes rather than count themselves, because their
+// goroutine, which may later serve an idle connection, would keep the stack that counting takes: 2 kB
 // (TestIdleConnectionsHoldLittle).
 type note struct {
 	q      Request // whose texts are in the next three
@@ -39,14 +39,14 @@ type note struct {
 	units  uint64
 }
 
-// NewLoad returns a Load that has counted nothing.
+// NewLoad returns an empty Load.
 func NewLoad(now time.Time) *Load {
 	l := &Load{now: new(Tally), last: new(Tally), marked: [2]time.Time{now, now}, ticked: now}
 	l.grain.Init(notesPerSecond, notesPerSecond)
 	return l
 }
 
-// Drawn decides by chance whether a request is to be counted: as so many, or not if 0.
+// Drawn decides at random whether a request is counted. It returns as how many, or 0.
 func (l *Load) Drawn() (units uint64) {
 	mask := l.grain.Mask()
 	if mask != 0 && rand.Uint64()&mask != 0 {
@@ -67,7 +67,7 @@ func (l *Load) Note(q *Request, units uint64) {
 	}
 }
 
-// nextLocked is the place for a note.
+// nextLocked returns the slot of the next note.
 func (l *Load) nextLocked(units uint64) *note {
 	if l.waits == len(l.waiting) {
 		l.countLocked()
@@ -98,8 +98,7 @@ func (l *Load) Answered(status int, units uint64) {
 	l.nextLocked(units).q = Request{Status: status, answer: true}
 }
 
-// Tick chooses g by the requests since the last call, and forgets those of long ago. Call it
-// about once a second.
+// Tick chooses g by the requests since the last call, and drops old counts. Call it about once a second.
 func (l *Load) Tick(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,7 +114,7 @@ func (l *Load) Tick(now time.Time) {
 	l.grains.Roll()
 }
 
-// Share is a group with what it makes of the load.
+// Share is a group and its share of the load.
 type Share struct {
 	Group string `json:"group"`
 	// Rate is how many requests per second the group has, a lower bound; Denied is how many of
@@ -123,17 +122,17 @@ type Share struct {
 	Rate   float64 `json:"rate"`
 	Error  float64 `json:"error"`
 	Denied float64 `json:"denied"`
-	// Share is Rate by that of all.
+	// Share is Rate divided by the rate of all.
 	Share float64 `json:"share"`
 }
 
-// Top returns the rate of all requests, per second, and the n groups that have most of it.
+// Top returns the rate of all requests, per second, and the n largest groups.
 func (l *Load) Top(by By, n int, now time.Time) (all float64, top []Share) {
 	l.mu.Lock()
 	l.countLocked()
 	window := max(now.Sub(l.marked[0]), time.Second).Seconds()
 	before, lately, grain := l.last.copyOf(by), l.now.copyOf(by), l.grains.Lately()
-	l.mu.Unlock() // the rest takes a millisecond, and requests would wait for it
+	l.mu.Unlock() // the rest takes a millisecond, for which requests would wait
 	total := float64(before.Total(by) + lately.Total(by))
 	groups := Groups(by, before, lately)
 	for _, g := range groups[:min(n, len(groups))] {

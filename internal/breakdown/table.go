@@ -5,23 +5,23 @@ import "slices"
 const (
 	// slots is how many groups a table has.
 	slots = 256
-	// places is twice as many, so that a search in the index ends soon.
+	// places is twice that, so that a search in the index ends soon.
 	places = 2 * slots
 )
 
-// table counts the groups of one level. The zero value is empty. It is not safe for concurrent
-// use. It has no pointers: what clients have sent makes no garbage.
+// table counts the groups of one level. The zero value is empty. It is not safe for concurrent use. It has no
+// pointers, so clients' text makes no garbage.
 type table struct {
 	used   int
-	index  [places]uint16 // slot + 1 of who belongs here or before, by digest; 0: nobody
+	index  [places]uint16 // by digest: slot + 1 of the group here, with linear probing; 0: none
 	ids    [slots]uint64  // digests of the names
-	counts [slots]uint64  // no group has more
-	extra  [slots]uint64  // of counts: what the slot had when the group took it
+	counts [slots]uint64  // an upper bound for each group
+	extra  [slots]uint64  // part of counts: what the slot had when the group took it
 	denied [slots]uint64  // of the rest
 	names  [slots]name
 
-	least  uint64 // no slot has less, if all are taken
-	cursor int    // and none in front of this one has as little
+	least  uint64 // no slot has less, once all are taken
+	cursor int    // no slot before it has this little
 }
 
 type name struct {
@@ -41,8 +41,7 @@ func (t *table) add(id uint64, text []byte, units uint64, denied bool) {
 	}
 }
 
-// find returns the slot of a group, and where it stands in the index; -1 and where it would, if
-// it has none.
+// find returns the slot of a group and its place in the index, or -1 and the place where it would go.
 func (t *table) find(id uint64) (place, slot int) {
 	for place = home(id); ; place = (place + 1) % places {
 		slot = int(t.index[place]) - 1
@@ -54,7 +53,7 @@ func (t *table) find(id uint64) (place, slot int) {
 
 func home(id uint64) int { return int(id % places) }
 
-// take gives a group a slot: one that nobody has, or the lightest.
+// take gives a group a free slot, or the lightest one.
 func (t *table) take(place int, id uint64, text []byte) int {
 	i := t.used
 	if i < slots {
@@ -70,7 +69,7 @@ func (t *table) take(place int, id uint64, text []byte) int {
 	return i
 }
 
-// unlist takes a group out of the index, and moves up those that it was in the way of.
+// unlist removes a group from the index, and moves up those behind it.
 func (t *table) unlist(id uint64) {
 	free, _ := t.find(id)
 	for place := (free + 1) % places; t.index[place] != 0; place = (place + 1) % places {
@@ -83,8 +82,8 @@ func (t *table) unlist(id uint64) {
 	t.index[free] = 0
 }
 
-// lightest returns the slot of the least count. Counts only grow, so in a crowd the next one is
-// near (BenchmarkNote).
+// lightest returns the slot with the lowest count. Counts only grow, so with many groups the next one is near
+// (BenchmarkNote).
 func (t *table) lightest() int {
 	for {
 		for ; t.cursor < slots; t.cursor++ {
@@ -96,7 +95,7 @@ func (t *table) lightest() int {
 	}
 }
 
-// hidden is the most that a group without a slot may have.
+// hidden is the most that a group without a slot can have.
 func (t *table) hidden() uint64 {
 	if t.used < slots {
 		return 0
@@ -108,5 +107,5 @@ func (t *table) hidden() uint64 {
 func (t *table) reset() {
 	t.used, t.least, t.cursor = 0, 0, 0
 	clear(t.index[:])
-	clear(t.counts[:]) // a slot that nobody has counts nothing
+	clear(t.counts[:]) // a free slot counts nothing
 }

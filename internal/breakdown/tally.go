@@ -6,25 +6,24 @@ import (
 	"slices"
 )
 
-// seed is secret, so that nobody can have two groups taken for one.
+// seed is secret, so that nobody can make two groups collide.
 var seed = maphash.MakeSeed()
 
-// Tally counts the requests of a while. The zero value has none. It is not safe for concurrent
-// use.
+// Tally counts requests. The zero value has none. It is not safe for concurrent use.
 type Tally struct {
 	total  [kinds]uint64 // requests that belong to a group
 	tables [len(levels)]table
-	name   []byte // of the group that is looked up
+	name   []byte // of the group being looked up
 }
 
-// Add counts a request as so many. If its status is not known it is in no group by status.
+// Add counts a request as units requests. Without a status it is in no group by status.
 func (t *Tally) Add(q *Request, units uint64) {
 	for i := range levels {
 		t.add(i, q, units)
 	}
 }
 
-// answered counts the status of a request that was counted without one.
+// answered adds the status of a request that was counted without one.
 func (t *Tally) answered(status int, units uint64) {
 	for i := range levels {
 		if levels[i].by == Status {
@@ -35,9 +34,9 @@ func (t *Tally) answered(status int, units uint64) {
 
 func (t *Tally) add(i int, q *Request, units uint64) {
 	l := &levels[i]
-	t.name = l.key(t.name[:0], *q) // not a pointer, with which each request would be garbage
+	t.name = l.key(t.name[:0], *q) // by value: with a pointer each request would be garbage
 	key := cut(t.name)
-	if i == 0 || levels[i-1].by != l.by { // the finest level, to which all belong
+	if i == 0 || levels[i-1].by != l.by { // the finest level, which has every request
 		if len(key) == 0 {
 			return
 		}
@@ -48,7 +47,7 @@ func (t *Tally) add(i int, q *Request, units uint64) {
 	}
 }
 
-// copyOf copies what there is by one kind.
+// copyOf copies the tables of one By.
 func (t *Tally) copyOf(by By) *Tally {
 	c := &Tally{total: t.total}
 	first, last := tablesOf(by)
@@ -56,7 +55,7 @@ func (t *Tally) copyOf(by By) *Tally {
 	return c
 }
 
-// Units is how many requests a group of a level has at least, whether it is shown or not.
+// Units is the least number of requests in a group of a level, shown or not.
 func (t *Tally) Units(by By, level int, name string) uint64 {
 	first, _ := tablesOf(by)
 	return sum(first+level, []*Tally{t})[name].Units
@@ -82,7 +81,7 @@ type Group struct {
 	Level  int    // 0: one client or path; more: a network or folder of several
 }
 
-// Text is the name for people: one that was cut ends with an ellipsis.
+// Text is the name for people. A cut name ends with an ellipsis.
 func (g *Group) Text() string {
 	if len(g.Name) == longest {
 		return g.Name + "…"
@@ -90,9 +89,9 @@ func (g *Group) Text() string {
 	return g.Name
 }
 
-// Groups are the groups of the requests of several tallies, the largest first. No request is in
-// two of them. A part that is at least half of its group is shown by itself, and so of the rest;
-// what is then left of the group is shown in place of its other parts.
+// Groups are the groups of the requests of several tallies, the largest first. No request is in two of them.
+// A part that is at least half of its group, or of the group's rest, is shown separately; what is left of the
+// group is shown instead of its other parts.
 func Groups(by By, of ...*Tally) (shown []Group) {
 	first, last := tablesOf(by)
 	var s selection
@@ -126,10 +125,10 @@ func Groups(by By, of ...*Tally) (shown []Group) {
 // selection is what is shown, by level.
 type selection struct {
 	taken [len(levels)]map[string]bool
-	apart [len(levels)]map[string]bool // not shown with the group that they are of
+	apart [len(levels)]map[string]bool // not shown within their own group
 }
 
-// covers reports whether a group of a level is shown with a larger one.
+// covers reports whether a group of a level is shown within a larger one.
 func (s *selection) covers(level, last int, name string) bool {
 	for ; level < last && !s.apart[level][name]; level++ {
 		if name = levels[level].parent(name); s.taken[level+1][name] {
@@ -139,8 +138,7 @@ func (s *selection) covers(level, last int, name string) bool {
 	return false
 }
 
-// leave takes the parts off g that are half of it, or of what is left. It reports whether
-// anything is left.
+// leave takes the parts off g that are half of it, or of its rest. It reports whether anything is left.
 func (s *selection) leave(g *Group, level int, parts []Group) bool {
 	slices.SortFunc(parts, func(a, b Group) int { return cmp.Or(cmp.Compare(b.Units, a.Units), cmp.Compare(a.Name, b.Name)) })
 	most := g.Units + g.Error
@@ -158,7 +156,7 @@ func (s *selection) leave(g *Group, level int, parts []Group) bool {
 	return g.Units > 0
 }
 
-// tablesOf are the levels of a By.
+// tablesOf returns the first and last level of a By.
 func tablesOf(by By) (first, last int) {
 	first = slices.IndexFunc(levels[:], func(l level) bool { return l.by == by })
 	for last = first; levels[last].parent != nil; last++ {
@@ -184,7 +182,7 @@ func sum(i int, of []*Tally) map[string]Group {
 			}
 			g.Units += t.counts[s] - t.extra[s]
 			g.Denied += t.denied[s]
-			g.Error -= missed - t.extra[s] // this table hides no more of it than it had
+			g.Error -= missed - t.extra[s] // this table hides no more of it than the slot had
 			all[text] = g
 		}
 	}

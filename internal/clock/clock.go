@@ -1,11 +1,10 @@
-// Package clock is the time of a limiter: a line of times since some start, which never
-// steps back, and a wall time for each of them, by which windows begin. The line is either
-// the machine's monotonic clock, or it moves when it is told to. The wall time follows the
-// machine's wall clock, or a store's; it does not step back either, but goes slower until
-// it is right.
+// Package clock is the time of a limiter: a line of times since some start, which never steps back, and for
+// each of them the wall time by which windows begin. The line is either the machine's monotonic clock or is
+// set by its owner. The wall time follows the machine's wall clock or a store's; it does not step back
+// either, but slows down until it is right.
 //
-// It promises that no time is judged that a rule cannot count ([End]), and that a reading
-// which another one has overtaken can be told from one that is on time ([Clock.Late]).
+// It guarantees that no time is used that a rule cannot count ([End]), and that a reading which another one
+// has overtaken can be recognized ([Clock.Late]).
 package clock
 
 import (
@@ -15,54 +14,50 @@ import (
 	"time"
 )
 
-// Clock is a limiter's time line, which never steps back. After [Clock.StartMachine]
-// it is the machine's monotonic clock. Otherwise it moves when it is set, and the zero
-// value stands at 0. It is safe for concurrent use.
+// Clock is a limiter's time line, which never steps back. After [Clock.StartMachine] it is the machine's
+// monotonic clock. Otherwise it moves only when set, and the zero value reads 0. It is safe for concurrent
+// use.
 //
-// A time that a clock is set to counts only if it is the latest so far: an
-// older one, by however much, moves nothing. A caller's clock that was set back
-// thus stands still until it has caught up, and one reading far in the future
-// makes all later ones count as that one.
+// A clock that is set ignores times before its latest one, by however much. So after a caller's clock was set
+// back the line stands still until it has caught up, and one reading far in the future makes all later ones
+// count as that one.
 //
-// Readings of the machine's clock count as themselves, so that cores have
-// nothing to write; the line follows them to within a grain. Such a reading
-// is old only if its goroutine was overtaken between reading the clock and
-// using it. Whoever would be denied for that is judged again by Late. The
-// comment of package fastlimit says what that means for P1.
+// Readings of the machine's clock count as themselves, so that cores write nothing; the line follows them to
+// within a grain. Such a reading is old only if its goroutine was overtaken between reading the clock and
+// using it. A client who would be denied for that is judged again by Late. Package fastlimit says what that
+// means for P1.
 //
-// All fields that every request reads are in one cache line, which is written once in
-// a grain.
+// All fields that every request reads are in one cache line, which is written once per grain.
 type Clock struct {
 	latest atomic.Int64 // the latest time on the line, in ns
 
-	machine bool      // whose clock it is. Immutable.
+	machine bool      // follows the machine's clock. Immutable.
 	start   time.Time // of the machine's clock. Immutable.
 
-	end atomic.Pointer[End] // nil as long as no limiter has the clock
+	end atomic.Pointer[End] // nil while no limiter has the clock
 
-	wall wallLine // only rules that count in windows have use for it
-	// readWall, in tests, is instead of time.Now: a time on the line and the wall
-	// time. Immutable.
+	wall wallLine // used only by rules that count in windows
+	// readWall replaces time.Now in tests: it returns a time on the line and the wall time. Immutable.
 	readWall func() (now, wall time.Duration)
 }
 
-// End is the last time that every rule can count in ticks, since its first
-// can ([github.com/fastlimit/fastlimit/bucket.Shape.LastTime]).
+// End is the last time that every rule can count in ticks, as set by the first rule to reach its end
+// ([github.com/fastlimit/fastlimit/bucket.Shape.LastTime]).
 type End struct {
 	At   time.Duration
-	Rule string // which rule that is, for messages
+	Rule string // that rule, for messages
 }
 
 const grain = time.Millisecond
 
-// StartMachine makes c the machine's clock, from now on.
+// StartMachine makes c follow the machine's clock from now on.
 func (c *Clock) StartMachine() { c.machine, c.start = true, time.Now() }
 
-// IsMachine reports whether it is the machine's clock.
+// IsMachine reports whether it follows the machine's clock.
 func (c *Clock) IsMachine() bool { return c.machine }
 
-// Set moves a clock that is not the machine's to now, for all calls from then on. A time
-// older than the latest one moves nothing. Set panics on a time past the clock's end.
+// Set moves a clock that does not follow the machine's to now, for all later calls. A time before the latest
+// one is ignored. Set panics on a time past the clock's end.
 func (c *Clock) Set(now time.Duration) {
 	l, end := c.latest.Load(), c.end.Load()
 	if end != nil && now > end.At {
@@ -76,11 +71,11 @@ func (c *Clock) Set(now time.Duration) {
 	}
 }
 
-// Latest is the latest time on the line: of a clock that is set, what it was set to.
+// Latest is the latest time on the line.
 func (c *Clock) Latest() time.Duration { return time.Duration(c.latest.Load()) }
 
-// EndBy ends the clock, which limiters may share, by then at the latest: the line, and the
-// wall time of rules that count in windows.
+// EndBy makes the clock, which limiters may share, end then at the latest: the line, and the wall time of
+// rules that count in windows.
 func (c *Clock) EndBy(line, wall *End) {
 	line.ends(&c.end)
 	wall.ends(&c.wall.end)
@@ -122,8 +117,7 @@ func (c *Clock) Now() time.Duration {
 
 func (c *Clock) readMachine() time.Duration { return c.Follow(time.Since(c.start)) }
 
-// Elapsed is the time on a clock that no limiter may have yet, which has no end
-// then. It moves nothing.
+// Elapsed reads a clock that may not belong to a limiter yet and so has no end. It moves nothing.
 func (c *Clock) Elapsed() time.Duration {
 	if c.machine {
 		return c.Late(time.Since(c.start))
@@ -143,7 +137,7 @@ func (c *Clock) Follow(now time.Duration) time.Duration {
 	return c.followFar(now)
 }
 
-// followFar is Follow for a reading that is overtaken, or first in its grain.
+// followFar is Follow for a reading that was overtaken, or is the first in its grain.
 func (c *Clock) followFar(now time.Duration) time.Duration {
 	if now < 0 {
 		return 0 // read before the limiter was made
@@ -160,7 +154,7 @@ func (c *Clock) followFar(now time.Duration) time.Duration {
 func (c *Clock) advance(now time.Duration) {
 	for l := c.latest.Load(); int64(now) > l; l = c.latest.Load() {
 		if c.latest.CompareAndSwap(l, int64(now)) {
-			break // else another reading was faster, which may be far older
+			break // else another reading was faster, and may be far older
 		}
 	}
 }
@@ -182,8 +176,8 @@ func (c *Clock) Read() Reading {
 	return Reading{at, c.Late(at.Sub(c.start))}
 }
 
-// Late is the time by which to judge a request that was read at now and does
-// not fit then: the latest time.
+// Late is the time by which to judge again a request that was read at now and does not fit then: the latest
+// time.
 func (c *Clock) Late(now time.Duration) time.Duration {
 	return max(now, time.Duration(c.latest.Load()))
 }

@@ -1,5 +1,5 @@
-// Package denial renders the response to a denied client, header fields and body, for
-// every server and middleware, and what an admitted client may be told of its limit.
+// Package denial renders the response to a denied client, header fields and body, for every server and
+// middleware, and what an admitted client may know about its limit.
 //
 // Under a flood nearly all responses are denials, so everything that depends only on
 // the rule is rendered once ([New]), and a request writes only digits
@@ -30,10 +30,9 @@
 // out. Windows and logs are such a pair themselves: q is their number, w their period.
 // All waiting times are rounded up: a client that waits that long is admitted.
 //
-// An admission has no waiting times: neither t nor X-RateLimit-Reset nor
-// X-RateLimit-Retry-After, and RateLimit-Reset is when all of the limit is available
-// again. Where nothing exact is known of the client, it has only what is true of every
-// client: RateLimit-Policy and X-RateLimit-Limit.
+// An admission has no waiting times: neither t nor X-RateLimit-Reset nor X-RateLimit-Retry-After, and
+// RateLimit-Reset is when the whole limit is available again. If nothing exact is known of the client, it has
+// only what is true of every client: RateLimit-Policy and X-RateLimit-Limit.
 package denial
 
 import (
@@ -47,7 +46,7 @@ import (
 	"github.com/fastlimit/fastlimit"
 )
 
-// What every problem document is sent with.
+// Fields of every problem document.
 const (
 	ContentType      = "Content-Type"
 	ProblemMediaType = "application/problem+json"
@@ -61,8 +60,7 @@ const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exc
 // maxInteger is the largest Integer of a structured field, RFC 9651 §3.3.1.
 const maxInteger = 999_999_999_999_999
 
-// Answer is the constant part of what a rule answers. It is immutable and safe for
-// concurrent use.
+// Answer is the constant part of a rule's answers. It is immutable and safe for concurrent use.
 type Answer struct {
 	Status      int // HTTP status of a denial
 	ContentType string
@@ -72,7 +70,7 @@ type Answer struct {
 	denied, known, unknown fields
 }
 
-// Options are what one rule may answer in several ways.
+// Options are how one rule answers.
 type Options struct {
 	Status  int         // of a denial
 	Headers []HeaderSet // as [CheckHeaders] wants them; empty: the default
@@ -89,8 +87,8 @@ func New(rule fastlimit.RuleConfig, o Options) *Answer {
 	})
 }
 
-// Banned renders the answers to clients whom an operator has banned: those of a rule named
-// ban that admits nothing, for however long.
+// Banned renders the answers to clients banned by an operator: like a rule named ban that admits nothing, for
+// however long.
 func Banned(o Options) *Answer {
 	return o.answer("ban", "The client is banned.", constants{policy: `"ban";q=0`, item: `"ban"`, limit: "0"})
 }

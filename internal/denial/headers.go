@@ -2,7 +2,7 @@ package denial
 
 import "fmt"
 
-// HeaderSet is a family of header fields that tell clients of their limit.
+// HeaderSet is a family of header fields that show clients their limit.
 type HeaderSet uint8
 
 // The header sets. Order matters: the configuration file has their names in this order.
@@ -11,7 +11,7 @@ const (
 	RateLimitLegacy                  // RateLimit-Limit, -Remaining, -Reset
 	XRateLimit                       // X-RateLimit-Remaining, -Clear, -Reset
 	XRateLimitLimit                  // X-RateLimit-Limit, -Remaining, -Retry-After
-	NoHeaders                        // only what every denial has; stands alone
+	NoHeaders                        // only what every denial has; not combined with others
 )
 
 var setNames = [...]string{"ratelimit", "ratelimit-legacy", "x-ratelimit", "x-ratelimit-limit", "none"}
@@ -24,8 +24,7 @@ func (s HeaderSet) String() string {
 	return setNames[s]
 }
 
-// CheckHeaders reports what is wrong with a list of sets, and at which index. problem
-// is "" if nothing is.
+// CheckHeaders reports what is wrong with a list of sets, and at which index. problem is "" if it is valid.
 func CheckHeaders(sets []HeaderSet) (at int, problem, fix string) {
 	seen := mask(0)
 	for i, s := range sets {
@@ -45,8 +44,8 @@ func CheckHeaders(sets []HeaderSet) (at int, problem, fix string) {
 // mask is several header sets.
 type mask uint8
 
-// WithDefault returns the sets of a list, in place of an empty one the default: what
-// denials have had before there was a choice. Do not change what it returns.
+// WithDefault returns the list, or the default instead of an empty one: what denials had before there was a
+// choice. Do not change the result.
 func WithDefault(sets []HeaderSet) []HeaderSet {
 	if len(sets) == 0 {
 		return []HeaderSet{RateLimit, XRateLimit}
@@ -54,7 +53,7 @@ func WithDefault(sets []HeaderSet) []HeaderSet {
 	return sets
 }
 
-// maskOf returns the sets of a list, those of the default for an empty one.
+// maskOf returns the sets of a list, or the default for an empty one.
 func maskOf(sets []HeaderSet) (m mask) {
 	for _, s := range WithDefault(sets) {
 		m |= 1 << s
@@ -64,7 +63,7 @@ func maskOf(sets []HeaderSet) (m mask) {
 
 func (m mask) has(s HeaderSet) bool { return m&(1<<s) != 0 }
 
-// Name is the name of a header field, both as net/http and as fasthttp take it.
+// Name is the name of a header field, as net/http and as fasthttp take it.
 type Name struct {
 	String string
 	Bytes  []byte // do not change
@@ -72,8 +71,7 @@ type Name struct {
 
 func nameOf(s string) Name { return Name{s, []byte(s)} }
 
-// Header names as their documents spell them: keep the spelling on the wire where
-// the server allows it.
+// Header names as their documents spell them. Keep that spelling on the wire where the server allows it.
 var (
 	nameCacheControl    = nameOf(CacheControl)
 	nameRetryAfter      = nameOf("Retry-After")
@@ -89,10 +87,10 @@ var (
 	nameXRetryAfter     = nameOf("X-RateLimit-Retry-After")
 )
 
-// constants are the parts of fields that depend on the rule alone.
+// constants are the parts of fields that depend only on the rule.
 type constants struct {
 	policy string // value of RateLimit-Policy
-	item   string // the name of the rule as it begins an item of RateLimit
+	item   string // the rule's name as the start of a RateLimit item
 	limit  string // the burst
 }
 
@@ -121,7 +119,7 @@ func (c *constants) denied(sets mask) (f fields) {
 	return f
 }
 
-// known are the fields of an admission whose exact bucket is known.
+// known returns the fields of an admission whose exact bucket is known.
 func (c *constants) known(sets mask) (f fields) {
 	if sets.has(RateLimit) {
 		f.add(nameRateLimitPolicy, piece{text: c.policy})
@@ -136,8 +134,7 @@ func (c *constants) known(sets mask) (f fields) {
 	return f
 }
 
-// addShared adds what denials and admissions have alike. Two sets have
-// X-RateLimit-Remaining, which is sent once.
+// addShared adds what denials and admissions share. Two sets have X-RateLimit-Remaining, which is sent once.
 func (c *constants) addShared(f *fields, sets mask) {
 	if sets.has(XRateLimitLimit) {
 		f.add(nameLimit, piece{text: c.limit})
@@ -150,8 +147,8 @@ func (c *constants) addShared(f *fields, sets mask) {
 	}
 }
 
-// unknown are the fields of an admission of whose client nothing exact is known. The
-// legacy fields say nothing one by one: a client takes the three together.
+// unknown returns the fields of an admission whose client has no exact bucket. The legacy fields say nothing
+// alone: a client needs all three.
 func (c *constants) unknown(sets mask) (f fields) {
 	if sets.has(RateLimit) {
 		f.add(nameRateLimitPolicy, piece{text: c.policy})

@@ -11,26 +11,26 @@ import (
 	"github.com/fastlimit/fastlimit/internal/field"
 )
 
-// maxPage bounds the body of a [Page], in bytes. Each denial sends it, so a larger one
-// would make a flood more expensive for the server than for those who send it.
+// maxPage bounds the body of a [Page], in bytes. Each denial sends it, so a larger one would make a flood
+// cost the server more than the sender.
 const maxPage = 16 << 10
 
-// retryAfterMark stands in the body of a [Page] for the value of Retry-After.
+// retryAfterMark is replaced in the body of a [Page] by the value of Retry-After.
 const retryAfterMark = "{{retry_after}}"
 
 const maxContentType = 200 // bytes
 
-// Page is a body of denials in place of the problem document. It is immutable and safe
-// for concurrent use: all rules share one.
+// Page is a body of denials that replaces the problem document. It is immutable and safe for concurrent use:
+// all rules share one.
 type Page struct {
 	contentType string
 	pieces      []piece
-	text, marks int // bytes of the body without marks, and how many it has
+	text, marks int // bytes of the body without marks, and the number of marks
 }
 
-// NewPage reads a body, in which every "{{retry_after}}" is replaced for each denial. Two
-// opening braces are always the start of a mark, so that a misspelled one is found. The
-// error joins a [field.Error] of ContentType and one of Body.
+// NewPage reads a body, in which every "{{retry_after}}" is replaced for each denial. Two opening braces
+// always start a mark, so that a misspelled one is found. The error joins a [field.Error] of ContentType and
+// one of Body.
 func NewPage(contentType, body string) (*Page, error) {
 	p := &Page{contentType: contentType}
 	return p, errors.Join(checkContentType(contentType), p.read(body))
@@ -52,7 +52,7 @@ func checkContentType(s string) error {
 	return nil
 }
 
-// read cuts the body at its marks.
+// read splits the body at its marks.
 func (p *Page) read(body string) error {
 	if len(body) > maxPage {
 		return &field.Error{Field: "Body", Problem: fmt.Sprintf("has %d bytes", len(body)), Fix: fmt.Sprintf("want at most %d, as every denial sends them", maxPage)}
@@ -93,7 +93,7 @@ func unknownMark(body string, at int) error {
 	}
 }
 
-// fixed is the body of a page without marks, else nil.
+// fixed returns the body of a page without marks, else nil.
 func (p *Page) fixed() []byte {
 	switch {
 	case len(p.pieces) == 0:

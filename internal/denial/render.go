@@ -92,18 +92,17 @@ func (a *Answer) of(d *fastlimit.Decision) *fields {
 	return &a.known
 }
 
-// AppendFields appends the lines of the header fields of a decision, each with its line
-// end: a denial has all but Content-Type, an admission what is known of the client. It
-// does not allocate if dst has room.
+// AppendFields appends the lines of a decision's header fields, each with its line end: all but Content-Type
+// for a denial, what is known of the client for an admission. It does not allocate if dst has room.
 func (a *Answer) AppendFields(dst []byte, d *fastlimit.Decision) []byte {
 	return appendPieces(dst, a.of(d).lines, d)
 }
 
-// Buffer is memory for the value of a field. The zero value is ready. Reuse it in
-// place: it allocates only to grow. Not safe for concurrent use.
+// Buffer is memory for the value of a field. The zero value is ready. Reuse it in place: it allocates only to
+// grow. Not safe for concurrent use.
 type Buffer struct {
 	bytes []byte
-	first [128]byte // bytes, until it has to be longer
+	first [128]byte // bytes, until it needs more
 }
 
 func (b *Buffer) empty() []byte {
@@ -113,8 +112,8 @@ func (b *Buffer) empty() []byte {
 	return b.bytes[:0]
 }
 
-// SetFields calls set for each header field that [Answer.AppendFields] has. The value
-// is in b, and valid until set returns. SetFields does not allocate.
+// SetFields calls set for each header field that [Answer.AppendFields] has. The value is in b, and valid
+// until set returns. SetFields does not allocate.
 func (a *Answer) SetFields(b *Buffer, d *fastlimit.Decision, set func(name Name, value []byte)) {
 	for i := range a.of(d).each {
 		f := &a.of(d).each[i]

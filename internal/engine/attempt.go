@@ -18,9 +18,9 @@ type attempt struct {
 	limiter *Limiter
 	charges []Charge
 	at      stripe
-	came    time.Duration
+	arrived time.Duration
 
-	in    *slots // where it waits; nil: nowhere yet
+	in    *slots // where it waits; nil: it has no slot yet
 	taken takings
 
 	// The decision so far: the admission by the last charge, or the denial.
@@ -35,13 +35,13 @@ type slots struct{ all []slot }
 // slot is a slot in the queue of a charge, and when the request gives it up.
 type slot struct {
 	*queue.Slot
-	queues   *queue.Queues               // which have the slot
-	came     *chain.Node[Rule, bansKept] // of the rule it came by, which it does not keep in memory; nil: a named rate
+	queues   *queue.Queues               // which the slot is in
+	origin   *chain.Node[Rule, bansKept] // the rule it joined by, weakly referenced; nil for a named rate
 	charge   int
 	deadline time.Duration
-	due      time.Duration // when to ask the rule next, if first; when to give up, if not
-	asked    bool          // since it is first
-	moved    bool          // asks a successor
+	due      time.Duration // when to ask the rule next if it is first, else when to give up
+	asked    bool          // since it became first
+	moved    bool          // it asks a successor
 }
 
 // waiting reports whether the request has a slot.
@@ -96,9 +96,9 @@ func (w *attempt) arrive(ctx context.Context, now time.Duration) (denied bool) {
 	return false
 }
 
-// checkTables is checkAll for tables and for the requests that wait already. It adds denied
-// charges to over, and those whose rule lets the request wait to lined too. If all enforced rules that deny
-// it do, the request is held; by is the one with the longest RetryAfter in any case.
+// checkTables is checkAll for tables and for requests that already wait. It adds denied charges to over, and
+// also to lined if their rule lets the request wait. The request is held if all enforced rules that deny it
+// do; by is the one with the longest RetryAfter in any case.
 func (w *attempt) checkTables(now time.Duration, over, lined *chargeSet) (worst limit.Decision, by int, held bool) {
 	by, held = -1, true
 	for i := range w.charges {
@@ -150,23 +150,23 @@ func (r *Rule) ahead(s *queue.Queues, d sketch.Digest) (ticks uint64, any bool) 
 	return s.Ahead(d, r.buckets.Shape.StoredUnit())
 }
 
-// mayWait reports whether a request that is denied for now may wait. If [limit.FailClosed] denied it
-// it may not, because nobody knows for how long.
+// mayWait reports whether a denied request may wait. It may not if [limit.FailClosed] denied it, because
+// nobody knows for how long.
 func (c *Charge) mayWait(d *limit.Decision) bool {
 	return c.Cost > 0 && d.RetryAfter != bucket.Never && !(d.Degraded && c.Rule.config.OnFailure == limit.FailClosed)
 }
 
 // join gives the request a slot in the queue of charge i, or denies it.
 func (w *attempt) join(i int, now time.Duration) bool {
-	var beside *queue.Slot
+	var other *queue.Slot
 	if w.in != nil {
-		beside = w.in.all[0].Slot
+		other = w.in.all[0].Slot
 	}
 	c := &w.charges[i]
-	r, deadline := c.Rule, w.came+c.Rule.config.MaxWait
+	r, deadline := c.Rule, w.arrived+c.Rule.config.MaxWait
 	p, wait, tooLong := r.queues.Join(&queue.Request{
 		Client: c.Key.digest(), Cost: r.buckets.Shape.Cost(c.Cost), Unit: r.buckets.Shape.StoredUnit(),
-		Now: now, Deadline: deadline, Limits: w.limiter.waitLimits, Beside: beside,
+		Now: now, Deadline: deadline, Limits: w.limiter.waitLimits, Other: other,
 	}, &r.buckets)
 	if p == nil {
 		w.denyFor(i, now, wait, tooLong)
@@ -176,8 +176,8 @@ func (w *attempt) join(i int, now time.Duration) bool {
 	return true
 }
 
-// addSlot notes the slot of charge i. It is not inlined, because the stack that join needs is kept by
-// each waiting request (TestManyWaiters).
+// addSlot records the slot of charge i. It is not inlined, because each waiting request would keep the stack
+// that join needs (TestManyWaiters).
 //
 //go:noinline
 func (w *attempt) addSlot(i int, p *queue.Slot, deadline time.Duration) {
@@ -185,7 +185,7 @@ func (w *attempt) addSlot(i int, p *queue.Slot, deadline time.Duration) {
 		w.in = new(slots)
 	}
 	r := w.charges[i].Rule
-	w.in.all = append(w.in.all, slot{Slot: p, queues: r.queues, came: r.next.node, charge: i, deadline: deadline, due: deadline + waitSlack})
+	w.in.all = append(w.in.all, slot{Slot: p, queues: r.queues, origin: r.next.node, charge: i, deadline: deadline, due: deadline + waitSlack})
 }
 
 // ask is the second half of takeAll for one charge. held reports that the charge is denied for
@@ -235,7 +235,7 @@ func (w *attempt) denyFor(i int, now, wait time.Duration, counts bool) bool {
 	return w.deny(d, i, now)
 }
 
-// ahead is what requests ahead of this one in the queue of charge i ask for, in ticks of its rule.
+// ahead returns the ticks of its rule that the requests ahead of this one in the queue of charge i ask for.
 func (w *attempt) ahead(i int) uint64 {
 	c := &w.charges[i]
 	if w.in != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// audit is how a rule counts a sample of its clients exactly; see package selfaudit. Rules that
-// share buckets share the table. The zero value audits nobody.
+// audit counts a sample of a rule's clients exactly; see package selfaudit. Rules that share buckets share
+// the table. The zero value audits nobody.
 //
 // Only leaky buckets without a store are audited: a shared store also counts what other nodes
 // admit, and a rule with named rates has one bucket for many limits. Tiers
@@ -19,7 +19,7 @@ type audit struct {
 	rule  *selfaudit.Rule
 }
 
-// inVisit, in a stripe, marks a request that the audit has let in already.
+// inVisit marks, in a stripe, a request whose visit the audit has already begun.
 const inVisit stripe = 1 << 63
 
 // beginAudit makes the rule's audit, or takes over that of old, which may be nil.
@@ -44,7 +44,7 @@ func (r *Rule) beginAudit(old *Rule) {
 	}
 }
 
-// takeOverAudit has the audit judge by r from now on.
+// transferAudit makes the audit judge by r from now on.
 func (r *Rule) transferAudit(old *Rule) {
 	switch was := old.audit.table; {
 	case was == nil:
@@ -55,19 +55,19 @@ func (r *Rule) transferAudit(old *Rule) {
 	}
 }
 
-// strangerTime is for how long a request may be on its way from the sketch of one rule to
-// buckets that are another's too.
+// strangerTime bounds how long a request may take from the sketch of one rule to buckets that it shares with
+// another.
 const strangerTime = 10 * time.Second
 
-// doubtAudit is for charges to the buckets that the audit does not see, from now on.
+// doubtAudit tells the audit that buckets are being charged where it cannot see it.
 func (r *Rule) doubtAudit() {
 	if r.audit.table != nil {
 		r.audit.table.Doubt(r.buckets.Ticks(r.buckets.Clock.Elapsed() + strangerTime))
 	}
 }
 
-// doubtSuccessors is doubtAudit for the successors of r whose audits do not see what a request of r
-// does to a client's bucket.
+// doubtSuccessors calls doubtAudit for those successors of r whose audits cannot see what a request of r does
+// to a client's bucket.
 func (r *Rule) doubtSuccessors(d sketch.Digest) {
 	for next, _ := r.next.node.Next(); next != nil; next, _ = next.next.node.Next() {
 		if uint32(d.ID) < next.sampled && (uint32(d.ID) >= r.sampled || next.audit.table != r.audit.table) {
@@ -76,7 +76,7 @@ func (r *Rule) doubtSuccessors(d sketch.Digest) {
 	}
 }
 
-// lateTicks is no earlier than any reading of the clock before it.
+// lateTicks returns a time no earlier than any reading of the clock before it.
 func (r *Rule) lateTicks(now time.Duration) uint64 {
 	return r.buckets.Ticks(max(now, r.buckets.Clock.Elapsed()))
 }
@@ -110,7 +110,7 @@ func (r *Rule) screenAudited(key Key, n uint64, now time.Duration, at stripe) li
 	return stage
 }
 
-// takeAudited asks this node's bucket of a client that is audited.
+// takeAudited asks this node's bucket for an audited client.
 func (r *Rule) takeAudited(d sketch.Digest, n uint64, upTo bool, now time.Duration) (v limit.Decision, taken uint64) {
 	least, step := n, r.visit(d, now)
 	defer step.Leave()
@@ -129,8 +129,7 @@ func (r *Rule) takeAudited(d sketch.Digest, n uint64, upTo bool, now time.Durati
 	return v, taken
 }
 
-// denyAudited looks at a denial by the table of a client that is audited. It is not inlined: see
-// recordShed.
+// denyAudited reports a denial by the table to the audit. It is not inlined: see recordShed.
 //
 //go:noinline
 func (r *Rule) denyAudited(d sketch.Digest, now, cost uint64) {
@@ -154,7 +153,7 @@ func (r *Rule) resetAudited(d sketch.Digest) {
 	v.Reset(r.lateTicks(now), r.buckets.Table.Evictions())
 }
 
-// auditStats adds what the audit has found.
+// auditStats adds the audit's results.
 func (r *Rule) auditStats(at time.Duration) (clients int) {
 	if r.audit.table == nil {
 		return 0
@@ -162,7 +161,7 @@ func (r *Rule) auditStats(at time.Duration) (clients int) {
 	return r.audit.table.Live(r.buckets.Ticks(at))
 }
 
-// raiseAudited is the screening of raise for a client that is audited.
+// addAudited is addToCells for a client that is audited.
 func (r *Rule) addAudited(d sketch.Digest, cost uint64, now time.Duration) (suspect bool) {
 	v := r.visit(d, now)
 	defer v.Leave()

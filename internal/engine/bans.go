@@ -57,7 +57,7 @@ func (r *Rule) banOf(b *ban.Ban) Ban {
 	return Ban{Rule: r.owner(), Key: r.nameText([]byte(b.Name)), Name: b.Name, Digest: b.Digest, Left: b.Left, Own: b.Own, Times: b.Times}
 }
 
-// banned denies a request whose client is banned, by reading alone.
+// banned denies a request whose client is banned. It only reads.
 func (r *Rule) banned(d sketch.Digest, now time.Duration) (v limit.Decision, banned bool) {
 	if r.bans == nil || r.bans.Quiet(now) {
 		return limit.Decision{}, false
@@ -104,8 +104,8 @@ func (r *Rule) convict(key Key, v limit.Decision, now time.Duration) limit.Decis
 	return r.beginBan(key, v, now)
 }
 
-// beginBan begins a ban that is due, as of the latest clock reading. It is on the slow path, and
-// alone in keeping the text of a key.
+// beginBan begins a ban that is due, as of the latest clock reading. This slow path is the only one that
+// stores the text of a key.
 func (r *Rule) beginBan(key Key, v limit.Decision, now time.Duration) limit.Decision {
 	var name [ban.NameBytes]byte
 	b, running, begun := r.bans.Begin(&r.config.Ban, key.digest(), r.buckets.Clock.Late(now), r.appendName(name[:0], key))
@@ -121,7 +121,7 @@ func (r *Rule) beginBan(key Key, v limit.Decision, now time.Duration) limit.Deci
 	return banDecision(b.Left)
 }
 
-// setBans gives the rule its table of bans. It shares that of old if the sizes and times stay.
+// setBans gives the rule its table of bans. It shares that of old if sizes and times are the same.
 func (r *Rule) setBans(rp *limit.RulePlan, old *Rule) {
 	p := &r.config.Ban
 	if r.direct = r.buckets.Plain && !p.Enabled(); !p.Enabled() {
@@ -134,6 +134,6 @@ func (r *Rule) setBans(rp *limit.RulePlan, old *Rule) {
 	r.bans = ban.New(rp.Bans, p.Within)
 }
 
-// keepsBans reports whether next takes over the bans of r. It does not if r was in shadow mode and
-// next is not, because those clients were never denied.
+// keepsBans reports whether next takes over the bans of r. It does not if r was in shadow mode and next is
+// not, because those clients were never denied.
 func (r *Rule) keepsBans(next *Rule) bool { return r.bans != nil && (r.enforced || !next.enforced) }

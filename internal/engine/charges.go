@@ -13,11 +13,11 @@ import (
 type Charge struct {
 	Rule *Rule
 	Key  Key    // made by Rule
-	Cost uint64 // in units; 0 asks and takes nothing
+	Cost uint64 // in units; 0 only asks
 }
 
-// Charges returns the same charges, not copies, for those of package fastlimit: C is its Charge,
-// which has the same layout (asserted there). So a decision on several rules costs no copying.
+// Charges returns the same charges without copying. C is fastlimit.Charge, which has the same layout
+// (asserted there).
 func Charges[C any](charges []C) []Charge {
 	return *(*[]Charge)(unsafe.Pointer(&charges))
 }
@@ -28,8 +28,8 @@ func (l *Limiter) TakeAll(ctx context.Context, charges []Charge) (d limit.Decisi
 	return l.takeAll(ctx, charges, l.clock.Now())
 }
 
-// read is the limiter's time for a caller's reading of the clock, which advances it. Without one, at
-// is zero, it reads the clock.
+// read converts a caller's clock reading to the limiter's time, which it advances. If at is zero it reads the
+// clock.
 func (l *Limiter) read(at time.Time) time.Duration {
 	if at.IsZero() {
 		return l.clock.Now()
@@ -121,8 +121,8 @@ const (
 	theBan   check = true
 )
 
-// checkAll takes a step for every charge that is not in over. It adds denied charges to over, and
-// returns the enforced denial with the longest RetryAfter and its index, or -1.
+// checkAll runs a step for every charge that is not in over. It adds denied charges to over, and returns the
+// enforced denial with the longest RetryAfter and its index, or -1.
 func checkAll(step check, charges []Charge, now time.Duration, at stripe, over *chargeSet) (worst limit.Decision, by int) {
 	by = -1
 	for i := range charges {

@@ -26,10 +26,10 @@ type Config struct {
 	Secret       sketch.Secret
 }
 
-// Plan checks the configuration and shares its memory out.
+// Plan checks the configuration and divides its memory.
 func (c *Config) Plan() (*limit.Plan, error) { return limit.NewPlan(c.limits()) }
 
-// limits is what a plan depends on.
+// limits returns the settings that a plan depends on.
 func (c *Config) limits() limit.Config {
 	l := limit.Config{
 		Rules: c.Rules, Memory: c.Memory, Reserved: c.Reserved, Shared: c.Shared || c.Store != nil, StoreTimeout: c.StoreTimeout,
@@ -44,15 +44,15 @@ func (c *Config) limits() limit.Config {
 // stageCount is len(limit.Stages()).
 const stageCount = limit.StageFallback + 1
 
-// ManualClock is a clock that moves only when it is set. It is safe for concurrent use; the zero
-// value stands at 0.
+// ManualClock is a clock that moves only when it is set. It is safe for concurrent use; the zero value reads
+// 0.
 type ManualClock struct{ clock clock.Clock }
 
-// Set moves the clock to now. An older time than the latest moves nothing.
+// Set moves the clock to now. A time before the latest one is ignored.
 func (c *ManualClock) Set(now time.Duration) { c.clock.Set(now) }
 
-// Now is the time that the clock was set to last.
+// Now returns the time that the clock was last set to.
 func (c *ManualClock) Now() time.Duration { return c.clock.Latest() }
 
-// SetStart says at which wall time the clock stood at 0.
+// SetStart sets the wall time at which the clock read 0.
 func (c *ManualClock) SetStart(t time.Time) { c.clock.SetStart(t) }

@@ -20,7 +20,7 @@ import (
 // (charges.go) for several, attempt (attempt.go) for requests that may wait. peek asks the same
 // questions and changes nothing.
 
-// unread is the time of a request for which take is to read the clock.
+// unread is the time of a request for which take has to read the clock.
 const unread time.Duration = -1
 
 // take decides on n units of one rule. For an unread request it reads the clock and picks
@@ -35,15 +35,14 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 	if n == 0 {
 		return r.peek(d, 0, now)
 	}
-	if !r.direct { // what others need in between would take registers: 1 ns of 13
+	if !r.direct { // what the other paths need would take registers: 1 ns of 13
 		v, _ := r.takeInSteps(ctx, key, n, false, now, at)
 		return v
 	}
-	// Most clients have no bucket: if they ask for no more than the burst, the
-	// arithmetic is spared (a twentieth of BenchmarkDistinct).
+	// Most clients have no bucket. If they ask for no more than the burst, the arithmetic is skipped (a
+	// twentieth of BenchmarkDistinct).
 	if set, marks := r.buckets.Table.LookupSet(d); marks != 0 || n > r.buckets.Shape.MaxCost() {
-		// known, written out: a flooding client is denied without a call
-		// (a tenth of BenchmarkHotDenied).
+		// known, written out: a flooding client is denied without a call (a tenth of BenchmarkHotDenied).
 		ticks, cost, tat := r.buckets.Shape.Ticks(now), r.buckets.Shape.Cost(n), uint64(0)
 		if marks != 0 {
 			if tat = r.buckets.Table.ProbeFirst(set, d); tat == 0 {
@@ -107,9 +106,9 @@ func (r *Rule) deny(key Key, v limit.Decision, n uint64, now time.Duration, at s
 	return v
 }
 
-// known denies a request that does not fit the client's bucket in the table. It only
-// reads. A flooding client gets no further. take has it inlined. Tests
-// break if either lets a late reading convict (TestConformsInOrderOfReadings).
+// known denies a request that does not fit the client's bucket in the table. It only reads. Everything else
+// is skipped for a flooding client. take has it inlined. Tests break if either lets a late reading convict
+// (TestConformsInOrderOfReadings).
 func (r *Rule) known(d sketch.Digest, n uint64, now time.Duration) (v limit.Decision, denied bool) {
 	b := &r.buckets
 	ticks, cost, tat := b.Ticks(now), b.Shape.Cost(n), b.Lookup(d, now)
@@ -166,8 +165,8 @@ func (r *Rule) screen(key Key, n uint64, now time.Duration, at stripe) limit.Sta
 	}
 	slot := -1
 	if r.talkers != nil {
-		// Before the sketch, whose atomic adds let no load past them: so the
-		// two cache misses overlap (BenchmarkTalkers).
+		// Before the sketch, whose atomic adds block later loads, so that the two cache misses overlap
+		// (BenchmarkTalkers).
 		slot = r.talkers.Find(d)
 	}
 	stage := limit.StageExact
@@ -195,8 +194,8 @@ func (r *Rule) exact(ctx context.Context, key Key, n uint64, now time.Duration, 
 	return r.conclude(key, v, now, at)
 }
 
-// charge charges the exact bucket, with upTo as many of n units as fit, and returns how
-// many those were. It waits for a shared bucket until the timeout after now.
+// charge charges the exact bucket and returns how many units it took: with upTo as many of n as fit. It waits
+// for a shared bucket until the timeout after now.
 func (r *Rule) charge(ctx context.Context, key Key, n uint64, upTo bool, now time.Duration) (v limit.Decision, taken uint64) {
 	switch cost := r.buckets.Shape.Cost(n); {
 	case uint32(key.digest().ID) < r.sampled:
@@ -216,7 +215,7 @@ func (r *Rule) charge(ctx context.Context, key Key, n uint64, upTo bool, now tim
 	return v, taken
 }
 
-// conclude records what the exact tier has decided, and counts a denial towards a ban.
+// conclude records a decision of the exact tier, and counts a denial towards a ban.
 func (r *Rule) conclude(key Key, v limit.Decision, now time.Duration, at stripe) limit.Decision {
 	if !v.Allowed && r.bans != nil {
 		v = r.convictExact(key, v, now)
@@ -240,7 +239,7 @@ func (r *Rule) peek(d sketch.Digest, n uint64, now time.Duration) limit.Decision
 	tat := b.Lookup(d, now)
 	fits := b.Fits(d, tat, ticks, cost)
 	switch {
-	case !fits || b.Shape.Live(tat, ticks) || b.Logged && b.Table.LogUntil(d) > ticks: // whose word tells nothing while it is not full
+	case !fits || b.Shape.Live(tat, ticks) || b.Logged && b.Table.LogUntil(d) > ticks: // a log that is not full says nothing
 		return b.Decision(d, limit.StageTable, fits, tat, now, cost)
 	case r.filter != nil && n <= uint64(r.scale) && !r.filter.Known(d):
 		return admitUnchecked(limit.StageFilter)

@@ -6,20 +6,20 @@ import (
 	"github.com/fastlimit/fastlimit/limit"
 )
 
-// Foresight is what can be known about a request before it is made.
+// Foresight is what can be predicted about a request.
 type Foresight struct {
-	// Decision is what the request would get, by the stage that would decide. Remaining is what
-	// fits before it. A denial may begin a ban, which lasts longer.
+	// Decision is what the request would get, by the stage that would decide. Remaining is what fits before
+	// it. If a denial would begin a ban, the ban lasts longer.
 	Decision limit.Decision
-	// Unsure reports that the shared store, which was not asked, would decide. Decision is
-	// then what this node's table says.
+	// Unsure reports that the shared store would decide, which was not asked. Decision is then by this node's
+	// table.
 	Unsure bool
 	// Waits reports that the request would wait in the queue for RetryAfter, if it may wait.
 	Waits bool
 	// Level is what the client's exact bucket holds in this node's table, in units.
 	Level float64
-	// Suspicion is what the sketch makes of the client, with what others share its cells: at 1 it
-	// is checked exactly. -1 without a sketch.
+	// Suspicion is the sketch's estimate of the client and of others in its cells, as a share of the
+	// threshold: from 1 on it is checked exactly. -1 without a sketch.
 	Suspicion float64
 }
 

@@ -17,25 +17,24 @@ import (
 
 // Key identifies one client of one rule. It carries the client's digest and
 // borrows the bytes it was made from: they must stay unchanged until the call
-// that the key is handed to returns. The text is read only when a client is
-// escalated to a shared exact tier. A key works with the rule that made it;
-// any other one panics, and so does the zero value, the key of no client.
+// that the key is passed to returns. The text is read only when a client is escalated to a shared exact tier.
+// A key works only with the rule that made it; another rule panics, and so does the zero value, which is no
+// client's key.
 type Key struct {
 	id uint64
-	// x and y are the position, and the rule's tag with the number of parts in
-	// its lower half; of an address the masked bits, and the tag; of one longer
-	// than 64 bits both halves.
+	// x and y are the position, and the rule's tag with the number of parts in its lower half. For an address
+	// they are the masked bits and the tag, or both halves if it is longer than 64 bits.
 	x, y  uint64
 	parts *[]byte // the first of the borrowed parts, or a mark for an address
 }
 
-// Like a Decision a Key stays in registers: four fields, four words.
+// A Key stays in registers, as a Decision does: four fields, four words.
 var _ [0]struct{} = [unsafe.Sizeof(Key{}) - 32]struct{}{}
 
 // These mark keys of addresses: of 4 bytes, of up to 8, and of up to 16.
 var isAddr4, isAddr6, isAddr16 []byte
 
-// digest restores the digest. That of an address has one hash for both parts.
+// digest restores the digest. An address has one hash for both halves.
 func (k Key) digest() sketch.Digest {
 	if k.parts == &isAddr4 || k.parts == &isAddr6 || k.parts == &isAddr16 {
 		return sketch.Digest{Pos: k.id, ID: k.id}
@@ -46,8 +45,7 @@ func (k Key) digest() sketch.Digest {
 // Digest is fastlimit.Key.Digest.
 func (k Key) Digest() sketch.Digest { return k.digest() }
 
-// setTag gives the rule a tag of its own, which is not 0, by which it knows its
-// keys.
+// setTag gives the rule a unique tag other than 0, by which it recognizes its keys.
 func (r *Rule) setTag() {
 	tag := tags.Add(1) * 0x9e3779b1
 	r.tag, r.others = uint64(tag)<<32, ^tag
@@ -55,8 +53,8 @@ func (r *Rule) setTag() {
 
 var tags atomic.Uint32
 
-// check panics on a key that this rule did not make, and in a zero rule. It is
-// inlined, and one comparison.
+// check panics on a key that this rule did not make, and in a zero rule. It is inlined, and a single
+// comparison.
 func (r *Rule) check(k Key) {
 	if uint32(k.y>>32)^r.others != math.MaxUint32 {
 		r.checkFurther(k)
@@ -143,7 +141,7 @@ func (r *Rule) AppendKey(dst []byte, k Key) []byte {
 	return dst
 }
 
-// prefix is the address of a key of one, or the prefix by which the rule groups addresses.
+// prefix returns the address of a key, or the prefix by which the rule groups addresses.
 func (r *Rule) prefix(k Key) netip.Prefix {
 	if k.parts == &isAddr4 {
 		var b [4]byte
@@ -158,7 +156,7 @@ func (r *Rule) prefix(k Key) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom16(b), int(r.prefixes.Bits6))
 }
 
-// client is the key's client as the shared store has to know it.
+// client returns the key's client in the form that the shared store needs.
 func (r *Rule) client(k Key) exact.Client {
 	c := exact.Client{Digest: k.digest()}
 	if k.ofAddr() {
@@ -186,15 +184,15 @@ func (r *Rule) appendName(dst []byte, k Key) []byte {
 
 var _ [keytext.MaxName - sketch.TalkerNameBytes]struct{}
 
-// nameText is the text of a name of this rule's, or of a rule's with the same Identity elsewhere.
+// nameText formats a client's name, also one from another rule with the same Identity.
 func (r *Rule) nameText(name []byte) string { return r.prefixes.Text(name) }
 
-// ParseName takes a client's name of [Rule.TopTalkers] or [Ban] apart; see [keytext.Prefixes.Parse].
+// ParseName splits a client's name from [Rule.TopTalkers] or [Ban]; see [keytext.Prefixes.Parse].
 func (r *Rule) ParseName(name []byte) (p netip.Prefix, parts []keytext.Part, ok bool) {
 	return r.prefixes.Parse(name)
 }
 
-// texts are the parts of the key of a client that is named by some.
+// texts returns the parts of a key that is not an address.
 func (k Key) texts() [][]byte { return unsafe.Slice(k.parts, uint32(k.y)) }
 
 // ofAddr reports whether the key is that of an address.

@@ -20,7 +20,7 @@ import (
 // safe for concurrent use. The zero value is not usable: call [New].
 type Limiter struct {
 	clock  *clock.Clock
-	manual *ManualClock // whose clock that is, or nil
+	manual *ManualClock // the owner of the clock, or nil
 	secret sketch.Secret
 	filter *window.Filter // nil if no rule uses it
 	rules  []*Rule
@@ -28,12 +28,12 @@ type Limiter struct {
 	plan   limit.Plan
 	sweeps atomic.Uint32 // calls of Advance
 
-	bans           bool // whether some rule has any
+	bans           bool // some rule bans
 	onBan, onUnban func(Ban)
 
-	transfers []transfer // while it is made
+	transfers []transfer // set only while it is made
 
-	waiters    *queue.Waiters // of this limiter, and of those before and after it (With)
+	waiters    *queue.Waiters // shared with predecessors and successors (With)
 	waitLimits limit.WaitLimits
 }
 
@@ -52,15 +52,15 @@ func New(c Config) (*Limiter, error) {
 	return newLimiter(plan, &c, nil)
 }
 
-// newLimiter makes a limiter of checked settings. Rules that old has take over
-// its state, if there is an old one.
+// newLimiter makes a limiter from checked settings. Its rules take over the state of those of old, if old is
+// not nil.
 func newLimiter(plan *limit.Plan, c *Config, old *Limiter) (*Limiter, error) {
 	if c.Clock != nil && c.Store != nil {
 		return nil, &limit.FieldError{Package: "fastlimit", Field: "Clock", Problem: "set together with Store, for which requests wait by the machine's clock", Fix: "leave it nil"}
 	}
 	l := &Limiter{byName: make(map[string]*Rule, len(plan.Rules)), plan: *plan, secret: c.Secret, manual: c.Clock, onBan: c.OnBan, onUnban: c.OnUnban}
 	l.beginWaiting(c, old)
-	// Every request reads both, so they are neighbours.
+	// Every request reads both, so they are adjacent.
 	core := new(struct {
 		clock  clock.Clock
 		filter window.Filter
@@ -101,8 +101,8 @@ func newLimiter(plan *limit.Plan, c *Config, old *Limiter) (*Limiter, error) {
 	return l, nil
 }
 
-// endOf is the last time on the line that all of the rules can count, and the last wall time of
-// those that count in windows.
+// endOf returns the last time on the limiter's line that all rules can count, and the last wall time of rules
+// that count in windows.
 func endOf(rules []limit.RulePlan) (line, wall *clock.End) {
 	line, wall = &clock.End{At: math.MaxInt64, Rule: "any time"}, &clock.End{At: math.MaxInt64}
 	consider := func(all []limit.RulePlan) {
@@ -129,7 +129,7 @@ func (l *Limiter) Rule(name string) (*Rule, bool) {
 	return r, ok
 }
 
-// Rules returns the limiter's rules, which nobody may change: fastlimit.Limiter.Rules copies them.
+// Rules returns the limiter's rules, which must not be modified: fastlimit.Limiter.Rules copies them.
 func (l *Limiter) Rules() []*Rule { return l.rules }
 
 // Plan is fastlimit.Limiter.Plan.
@@ -229,12 +229,12 @@ func (r *Rule) begin(rp *limit.RulePlan, c *Config) (err error) {
 	return r.beginTalkers(rp)
 }
 
-// beginShape gives the rule's buckets their limit.
+// beginShape sets the limit of the rule's buckets.
 func (r *Rule) beginShape(rp *limit.RulePlan) {
 	r.buckets.SetLimit(r.limiter.clock, rp.Shape, rp.Config.CountDenied)
 }
 
-// beginShared has the rule's buckets be those of the store.
+// beginShared moves the rule's buckets to the store.
 func (r *Rule) beginShared(c *Config) {
 	r.shared = exact.NewShared(r.buckets, r.config.Name, c.Store, r.limiter.plan.StoreTimeout)
 }

@@ -15,33 +15,32 @@ import (
 
 // Rule is one limit of a [Limiter]. It is safe for concurrent use.
 type Rule struct {
-	// Immutable after New, so that all cores share these lines. What every
-	// request reads stands together and within the rule: behind HTTP the kernel
-	// work between two requests evicts our cache lines.
+	// Immutable after New, so that all cores share these lines. What every request reads is adjacent and
+	// within the rule: behind HTTP, kernel work between two requests evicts our cache lines.
 	common
 
 	sampled   uint32         // digests whose lower half is below it are audited; 0: none
 	threshold uint64         // θ·B·T in ticks, rounded down: towards suspicion
-	filter    *window.Filter // nil: every request goes on to the sketch
-	shared    *exact.Shared  // nil: the buckets are the exact tier by themselves
+	filter    *window.Filter // nil: every request goes to the sketch
+	shared    *exact.Shared  // nil: the buckets alone are the exact tier
 	sketch    *sketch.Leaky  // &cells; nil: every request is checked exactly
 	next      successor      // the rule that takes over from this one, if there is one
 	cells     sketch.Leaky
 	buckets   exact.Buckets
 
 	audit    audit
-	tier     int // 1 and up of a tier, whose base is below
+	tier     int // from 1 for a tier, whose base is below
 	base     *Rule
 	tiers    []*Rule // see Tier
 	named    *named  // see AtRate; nil without MaxRate
-	rateSlot int     // 1 and up of a rule that AtRate has made, whose base is above
+	rateSlot int     // from 1 for a rule that AtRate made, whose base is above
 	config   limit.RuleConfig
 	queues   *queue.Queues // nil: nobody waits
 	live     liveTiers
 }
 
-// common is what a rule, its tiers and its rates from AtRate share: who its clients are, and where
-// their requests are counted.
+// common is shared by a rule, its tiers and its rates from AtRate: who its clients are, and where their
+// requests are counted.
 type common struct {
 	limiter          *Limiter
 	enforced         bool // not in shadow mode
@@ -50,7 +49,7 @@ type common struct {
 	mask6hi, mask6lo uint64
 	hasher           sketch.Hasher
 	tag              uint64 // of its keys, in the upper half
-	others           uint32 // ^tag: what only a key with that tag makes all ones
+	others           uint32 // ^tag: only a key with that tag makes all of it ones
 	scale            uint32 // of costs: 1, or 1000 with Thousandths
 	counts           *counters
 	talkers          *sketch.TopTalkers // nil: top talkers are not tracked
@@ -133,10 +132,10 @@ func (r *Rule) Reset(key Key) {
 	}
 }
 
-// minEpoch keeps slow what is done once an epoch.
+// minEpoch keeps once-per-epoch work rare.
 const minEpoch = 10 * time.Second
 
-// time is the latest time that anybody has read.
+// time returns the latest time that anybody has read.
 func (r *Rule) time() time.Duration { return r.buckets.Clock.Late(r.buckets.Clock.Now()) }
 
 func (r *Rule) setPrefixes() {
@@ -175,8 +174,8 @@ func (r *Rule) Settle(ctx context.Context, key Key, charged, n uint64, since tim
 	return 0
 }
 
-// raise charges as many of n further units as fit. Unlike a request they are never first
-// seen: what the filter forgives is one unit for each client.
+// chargeMore charges as many of n more units as fit. They are never first seen, because the filter forgives
+// each client one unit.
 func (r *Rule) chargeMore(ctx context.Context, key Key, n uint64, now time.Duration) uint64 {
 	d := key.digest()
 	if r.filter != nil {
@@ -203,8 +202,8 @@ func (r *Rule) addToCells(d sketch.Digest, cost uint64, now time.Duration) (susp
 	return r.sketch == nil || r.sketch.Add(d, r.buckets.SketchTicks(now), cost) >= r.threshold
 }
 
-// giveBack returns what is left of n units that were charged at since. Clients without a
-// bucket have nothing to get back, and a store is not asked about them (P4).
+// refundUnspent returns what is left of n units that were charged at since. Clients without a bucket get
+// nothing back, and a store is not asked about them (P4).
 func (r *Rule) refundUnspent(key Key, n uint64, since, now time.Duration) {
 	ticks := r.buckets.Ticks(now)
 	back := r.buckets.Unspent(r.buckets.Shape.Cost(n), since, now)

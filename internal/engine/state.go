@@ -19,7 +19,7 @@ func (l *Limiter) Save(w io.Writer) error {
 	return l.save(w, machine.Now())
 }
 
-// save is Save at that instant of the machine, which was read before.
+// save is Save with an instant of the machine that was read before.
 func (l *Limiter) save(w io.Writer, at machine.Instant) error {
 	now := l.clock.Late(l.clock.Now())
 	h, p := l.state(now)
@@ -30,7 +30,7 @@ func (l *Limiter) save(w io.Writer, at machine.Instant) error {
 	return nil
 }
 
-// state describes the limiter, and has what it knows as of now.
+// state returns the limiter's header and state as of now.
 func (l *Limiter) state(now time.Duration) (*state.Header, *state.Parts) {
 	h := &state.Header{Now: now, Manual: l.manual != nil, Wall: l.clock.WallTime(now), StoreTimeout: l.plan.StoreTimeout}
 	p := &state.Parts{Filter: l.filter}
@@ -64,8 +64,8 @@ func (r *Rule) table(now time.Duration) state.Table {
 	return state.Table{Table: &r.buckets.Table, Now: r.buckets.Ticks(now)}
 }
 
-// ErrState is the error of a state that cannot be taken over: it is not one, of another version
-// or machine, torn, damaged, too large, too old or from the future. Nothing but that is wrong.
+// ErrState is the error of a state that cannot be taken over: it is not one, of another version or machine,
+// torn, damaged, too large, too old or from the future. It stands for nothing else.
 var ErrState = errors.New("not a state that can be taken over")
 
 // unfitError is an [ErrState].
@@ -76,12 +76,11 @@ func (e unfitError) Unwrap() error        { return e.error }
 
 // LoadOptions are for [Load].
 type LoadOptions struct {
-	// Memory is what the limiter may take at most, in bytes. 0 means 1 GiB.
+	// Memory is the most that the limiter may take, in bytes. 0 means 1 GiB.
 	Memory int64
 
-	// Clock is the clock for the new limiter, if the one that was saved had a [ManualClock]. It
-	// is set to the time of the state, unless it is later: the owner of the clock knows how old
-	// the state is. Otherwise it must be nil.
+	// Clock is the clock for the new limiter, if the saved one had a [ManualClock]. It is set to the time of
+	// the state unless it is later: its owner knows how old the state is. Otherwise it must be nil.
 	Clock *ManualClock
 }
 
@@ -146,7 +145,7 @@ func restore(from io.Reader, o LoadOptions, now func() machine.Instant) (*Limite
 	return l, s.Restore(parts)
 }
 
-// restoreLiveTiers makes the tiers of NewTier that the rule had.
+// restoreLiveTiers remakes the rule's tiers from NewTier.
 func (r *Rule) restoreLiveTiers(plans []limit.RulePlan) error {
 	c := r.storeConfig()
 	var live []*Rule
@@ -161,7 +160,7 @@ func (r *Rule) restoreLiveTiers(plans []limit.RulePlan) error {
 	return nil
 }
 
-// noStore stands for the store of a limiter that was saved. It is always away.
+// noStore stands in for the store of a saved limiter. It is always away.
 type noStore struct{}
 
 func (noStore) Runs(bucket.Algorithm) bool  { return true }

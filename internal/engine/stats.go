@@ -8,8 +8,7 @@ import (
 	"github.com/fastlimit/fastlimit/limit"
 )
 
-// counterStripes spreads the counters of a rule so that cores do not fight
-// over them.
+// counterStripes spreads a rule's counters so that cores do not contend for them.
 const counterStripes = 64
 
 // counterStripe is padded to two cache lines: the adjacent-line prefetcher
@@ -30,28 +29,25 @@ type counters struct {
 	audit selfaudit.Counts
 }
 
-// stripe picks the counters that a caller adds to.
+// stripe selects the counters that a caller adds to.
 type stripe uint64
 
-// stackStripe picks by the address of the stack. Goroutines have stacks of
-// their own, so each keeps to one stripe and rarely meets another; a counter
-// that all share costs more the more cores there are (BenchmarkCounters).
+// stackStripe picks by the address of the stack. Goroutines have separate stacks, so each keeps to one stripe
+// and rarely shares it; a counter shared by all costs more the more cores there are (BenchmarkCounters).
 func stackStripe() stripe {
 	var here byte
 	return stripeOf(uintptr(unsafe.Pointer(&here)) >> 10)
 }
 
-// stripeFor picks by the address of what the caller lends. Servers take that
-// from a pool which gives each core its own, so the stripe is in that core's
-// cache whatever the goroutine.
+// stripeFor picks by the address of the caller's slice. Servers take it from a pool with one per core, so the
+// stripe is in that core's cache whatever the goroutine.
 func stripeFor(charges []Charge) stripe {
 	return stripeOf(uintptr(unsafe.Pointer(unsafe.SliceData(charges))) >> 7)
 }
 
 func stripeOf(a uintptr) stripe { return stripe(uint64(a) * 0x9e3779b97f4a7c15 >> 58) }
 
-// record counts a decision. It returns a serial number: no two denials of a
-// stage have the same.
+// record counts a decision. It returns a serial number that is unique among the denials of a stage.
 func (c *counters) record(at stripe, stage limit.Stage, allowed bool) uint64 {
 	a := 0
 	if allowed {
@@ -83,8 +79,8 @@ func (r *Rule) Stats() limit.RuleStats {
 	return s
 }
 
-// noise is the level from which on a cell is busy. In a bucket's it leaks; what cells
-// count in a period stays until it ends.
+// noise is the level from which a cell counts as busy. A bucket's cells leak it; cells of a period keep it
+// until the period ends.
 func (r *Rule) noise() uint64 {
 	if r.buckets.Plain {
 		return 0
@@ -92,18 +88,18 @@ func (r *Rule) noise() uint64 {
 	return r.threshold / 2
 }
 
-// Counters are what a rule counts, without its state: keeping them does not keep the
-// memory of its buckets. Decisions of requests that still have the rule count in them. The
-// zero value has counted nothing. It is safe for concurrent use.
+// Counters are what a rule counts, without its state: holding them does not hold the memory of its buckets.
+// Decisions of requests that still use the rule are included. The zero value has counted nothing. It is safe
+// for concurrent use.
 type Counters struct {
 	counts *counters
-	rest   limit.RuleStats // what is counted beside the state, as of when they were taken
+	rest   limit.RuleStats // what the state counts, as of when they were taken
 }
 
-// Of reports whether r counts in them: it is the rule that they belong to, or its successor.
+// Of reports whether r counts in them: their own rule, or its successor.
 func (c Counters) Of(r *Rule) bool { return c.counts == r.counts }
 
-// Stats returns the counts; levels are 0. Requests that wait were those when the counters were taken.
+// Stats returns the counts; levels are 0. Waiting requests are as of when the counters were taken.
 func (c Counters) Stats() limit.RuleStats {
 	s := c.rest
 	if c.counts != nil {

@@ -9,16 +9,15 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// successor leads to a rule's successors: to the next that is in use, and from that to the one
-// after it.
+// successor links a rule to its successors: to the next one in use, which links to the one after it.
 type successor struct {
-	any  atomic.Bool // whether there has been one; else nobody needs to look
-	has  atomic.Bool // whether this rule has the state of the one before, so that it may be asked
+	any  atomic.Bool // there has been one; else nobody needs to look
+	has  atomic.Bool // this rule has its predecessor's state, so it may be asked
 	node *chain.Node[Rule, bansKept]
 }
 
-// bansKept says what becomes of a ban on the way from a rule to a successor, past rules in between
-// that are gone.
+// bansKept is what happens to a ban on its way from a rule to a successor, past rules in between that are
+// gone.
 type bansKept struct {
 	kept bool
 	max  time.Duration // no ban lasts longer
@@ -30,7 +29,7 @@ func joinBans(first, second *bansKept) *bansKept {
 
 func (r *Rule) beginChain() { r.next.node = chain.New(r, joinBans) }
 
-// succeed makes r the successor of old, in place of an earlier one.
+// succeed makes r the successor of old, replacing an earlier one.
 func (r *Rule) succeed(old *Rule) {
 	r.next.node.Follow(old.next.node, &bansKept{r.bans != nil && old.keepsBans(r), r.config.Ban.Max})
 	old.next.any.Store(true)
@@ -44,7 +43,7 @@ func newest(node *chain.Node[Rule, bansKept]) (r *Rule) {
 	return r
 }
 
-// chargeSuccessors charges n units, for which a request of r was screened, to its successors' sketches.
+// chargeSuccessors charges n units of a request that r screened to the sketches of its successors.
 func (r *Rule) chargeSuccessors(d sketch.Digest, n uint64, now time.Duration) {
 	r.doubtSuccessors(d)
 	for was := r; ; {
@@ -60,7 +59,7 @@ func (r *Rule) chargeSuccessors(d sketch.Digest, n uint64, now time.Duration) {
 	}
 }
 
-// banAtSuccessors begins a ban of r's at its successors too, as if it had begun before them.
+// banAtSuccessors begins r's ban at its successors too, as if it had begun before them.
 func (r *Rule) banAtSuccessors(b *ban.Ban, now time.Duration) {
 	left := b.Left
 	for was := r; ; {

@@ -9,8 +9,8 @@ func (r *Rule) TopTalkers() sketch.RuleTalkers {
 	return sketch.RuleTalkers{Table: r.talkers, Rule: r.Name(), Unit: uint64(r.scale), Epoch: r.epoch, Text: r.nameText}
 }
 
-// recordTalker counts a hit that got past the filter for its client, whose slot
-// is -1 if it has none. Only with r.talkers.
+// recordTalker counts a hit that got past the filter. slot is the client's, or -1 if it has none. r.talkers
+// must not be nil.
 func (r *Rule) recordTalker(key Key, slot int, n uint64) {
 	if slot >= 0 {
 		r.talkers.AddTo(slot, n)
@@ -20,9 +20,8 @@ func (r *Rule) recordTalker(key Key, slot int, n uint64) {
 	r.talkers.Insert(key.digest(), n, r.appendName(name[:0], key))
 }
 
-// recordShed notes a denial by the table among the top talkers, if chance draws
-// it. Not inlined: what it computes would take registers from every denial (a
-// sixth of BenchmarkHotDenied).
+// recordShed counts a random sample of denials by the table for the top talkers. Not inlined: its computation
+// would take registers from every denial (a sixth of BenchmarkHotDenied).
 //
 //go:noinline
 func (r *Rule) recordShed(d sketch.Digest, n, serial uint64) {

@@ -22,8 +22,7 @@ func (r *Rule) owner() *Rule {
 	return r
 }
 
-// setTiers makes the rule's tiers, which take over the state of those of old with the
-// same limit, if there are any.
+// setTiers makes the rule's tiers. They take over the state of the tiers of old with the same limit, if any.
 func (r *Rule) setTiers(rp *limit.RulePlan, c *Config, old *Rule) error {
 	for i := range rp.Tiers {
 		t, err := r.newTier(i, &rp.Tiers[i], c, old.tierLike(&rp.Tiers[i]))
@@ -72,9 +71,9 @@ func (r *Rule) tierLike(tp *limit.RulePlan) *Rule {
 
 func (r *Rule) plan() *limit.RulePlan { return &r.limiter.plan.Rules[r.index] }
 
-var _ [0]struct{} = [unsafe.Sizeof(Rule{}) / limit.TierBytes]struct{}{} // which has room for one
+var _ [0]struct{} = [unsafe.Sizeof(Rule{}) / limit.TierBytes]struct{}{} // whose size plans assume
 
-// liveTiers are those of NewTier.
+// liveTiers are the tiers from NewTier.
 type liveTiers struct {
 	tiers atomic.Pointer[[]*Rule] // immutable; nil: none
 	mu    sync.Mutex              // held while they are replaced
@@ -124,7 +123,7 @@ func (l *liveTiers) drop(t *Rule) {
 	l.tiers.Store(&next)
 }
 
-// planLiveTier plans a tier as a configuration with it would, but for its memory.
+// planLiveTier plans a tier as a configuration would, except for its memory.
 func (r *Rule) planLiveTier(t limit.Tier) (*limit.RulePlan, error) {
 	t.Clients = min(cmp.Or(max(t.Clients, 0), limit.MaxLiveTierClients), limit.MaxLiveTierClients)
 	plans, err := r.plan().PlanTiers([]limit.Tier{t})
@@ -134,7 +133,7 @@ func (r *Rule) planLiveTier(t limit.Tier) (*limit.RulePlan, error) {
 	return &plans[0], nil
 }
 
-// storeConfig is a configuration with the store of the rule and nothing else.
+// storeConfig is a configuration with only the rule's store.
 func (r *Rule) storeConfig() (c Config) {
 	if r.shared != nil {
 		c.Store = r.shared.Store()
@@ -142,14 +141,14 @@ func (r *Rule) storeConfig() (c Config) {
 	return c
 }
 
-// named are the limits of a rule with a MaxRate, one for each rate that was named lately.
-// All have the rule's table, and name buckets in a shared store as the rule does, so one
-// can be dropped at any time: clients and requests in flight lose nothing.
+// named are the limits of a rule with a MaxRate, one for each rate that was named lately. All use the rule's
+// table and its names in a shared store, so one can be dropped at any time: clients and requests in flight
+// lose nothing.
 type named struct {
 	limits atomic.Pointer[[]namedLimit] // immutable once stored; requests only read it
 
 	mu   sync.Mutex // guards making limits
-	next int        // whose place the next one takes
+	next int        // the slot that the next one takes
 }
 
 type namedLimit struct {
@@ -182,7 +181,7 @@ func (n *named) find(rate limit.Rate) *Rule {
 	return nil
 }
 
-// make makes the limit for a rate that is within bounds, unless another request has.
+// make makes the limit for a rate within bounds, unless another request already has.
 func (n *named) make(r *Rule, rate limit.Rate) *Rule {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -77,7 +77,7 @@ func (r *Rule) transferFrom(old *Rule) {
 		}
 	}
 	r.transferAudit(old)
-	if !sameBans && r.tier == 0 && r.adoptBans(old) {
+	if !sameBans && r.tier == 0 && r.transferBans(old) {
 		r.bans.AddStats(old.bans)
 	}
 	r.next.has.Store(true)
@@ -97,10 +97,10 @@ func (r *Rule) mergeFrom(from *Rule) {
 			}
 		}
 	}
-	r.adoptBans(from)
+	r.transferBans(from)
 }
 
-// mergeBuckets rounds levels down: it reads the clock of r first, and adds a µs to the other.
+// mergeBuckets rounds levels down: it reads the clock of r first, and adds 1 µs to the other.
 func (r *Rule) mergeBuckets(from *Rule) {
 	r.doubtAudit()
 	defer r.doubtAudit()
@@ -129,8 +129,8 @@ func (r *Rule) mergeCells(from *Rule) {
 	}
 }
 
-// suspectAll makes all clients suspects until the fullest bucket, at level highest, has drained, because
-// nobody can tell which cells are theirs.
+// suspectAll makes all clients suspects until the fullest bucket, at level highest, has drained, because it
+// is not known which cells are theirs.
 func (r *Rule) suspectAll(highest uint64, now time.Duration) {
 	if highest > 0 && !r.buckets.Plain {
 		highest = r.threshold // until the period ends
@@ -138,7 +138,7 @@ func (r *Rule) suspectAll(highest uint64, now time.Duration) {
 	r.cells.Fill(r.buckets.SketchTicks(now), highest)
 }
 
-// carry is how states of old become those of r. Both times are of the same moment.
+// carry describes how states of old become those of r. Both times are of the same moment.
 func (r *Rule) carry(old *Rule, oldNow, now time.Duration) bucket.Carry {
 	return bucket.Carry{
 		From: old.buckets.Shape, To: r.buckets.Shape, FromNow: old.buckets.Ticks(oldNow), Now: r.buckets.Ticks(now),
@@ -146,8 +146,8 @@ func (r *Rule) carry(old *Rule, oldNow, now time.Duration) bucket.Carry {
 	}
 }
 
-// adoptBans enters the bans of another rule in r's table, if they stay, and reports whether they do.
-func (r *Rule) adoptBans(from *Rule) bool {
+// transferBans adds the bans of another rule to r's table if they are kept, and reports whether they are.
+func (r *Rule) transferBans(from *Rule) bool {
 	if r.bans == nil || !from.keepsBans(r) {
 		return false
 	}

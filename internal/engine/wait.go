@@ -31,7 +31,7 @@ func (l *Limiter) WaitAll(ctx context.Context, charges []Charge) (d limit.Decisi
 func (l *Limiter) waitAll(ctx context.Context, who waiter, charges []Charge, now time.Duration) (limit.Decision, int) {
 	for i := range charges {
 		if charges[i].Rule.queues != nil && charges[i].Cost > 0 {
-			w := attempt{limiter: l, charges: charges, at: stripeFor(charges), came: now, d: admitUnchecked(limit.StageFilter), by: -1}
+			w := attempt{limiter: l, charges: charges, at: stripeFor(charges), arrived: now, d: admitUnchecked(limit.StageFilter), by: -1}
 			if denied := w.arrive(ctx, now); !denied {
 				w.wait(ctx, who)
 			}
@@ -42,8 +42,8 @@ func (l *Limiter) waitAll(ctx context.Context, who waiter, charges []Charge, now
 	return l.takeAll(ctx, charges, now)
 }
 
-// waitSlack is how long a request that is not first in its queue stays after its deadline. Requests
-// ahead of it, whose deadlines were earlier, may still be about to leave.
+// waitSlack is how long a request that is not first in its queue stays after its deadline. Requests ahead of
+// it with earlier deadlines may be about to leave.
 const waitSlack = 10 * time.Millisecond
 
 // minPause is the least time between two operations of a waiting request on a shared store, even
@@ -55,7 +55,7 @@ func (w *attempt) wait(ctx context.Context, who waiter) {
 	if !w.waiting() {
 		return
 	}
-	if who != nil { // not a field, for which charges would escape
+	if who != nil { // not a field, or charges would escape
 		ctx = who.BeginWait()
 		defer who.EndWait()
 	}
@@ -98,7 +98,7 @@ func (w *attempt) leave() {
 
 func (w *attempt) now() time.Duration { return w.limiter.clock.Now() }
 
-// pause is the time until the request has something to do, unless it is woken before.
+// pause is the time until the request has something to do, unless it is woken first.
 func (w *attempt) pause() time.Duration {
 	due := w.in.all[0].due
 	for i := range w.in.all {
@@ -128,8 +128,8 @@ func (w *attempt) step(ctx context.Context) (denied bool) {
 	return false
 }
 
-// serve asks the rule of a slot if the slot is first in its queue and due. An admitted request has
-// left that queue.
+// serve asks the rule of a slot if the slot is first in its queue and due. An admitted request has left that
+// queue.
 func (w *attempt) serve(ctx context.Context, p *slot, now time.Duration) (left, denied bool) {
 	moved := w.toSuccessor(p)
 	if !p.First() {
@@ -167,20 +167,20 @@ func (w *attempt) serve(ctx context.Context, p *slot, now time.Duration) (left, 
 	return false, false
 }
 
-// toSuccessor has the request ask the newest successor of the rule that it came by, if With has made
-// one since the last step: not that of the rule it asked last, which may have been given up. It may
-// wait for the longer of the two rules' MaxWait, and a denial does not count towards a ban.
+// toSuccessor makes the request ask the newest successor of the rule it joined by, if With made one since the
+// last step. It does not start from the rule it last asked, which may be gone. It may wait for the longer
+// MaxWait of the two, and a denial does not count towards a ban.
 func (w *attempt) toSuccessor(p *slot) bool {
 	c := w.charges[p.charge]
-	if p.came == nil { // a named rate stays what it is
+	if p.origin == nil { // a named rate has no successor
 		return false
 	}
-	next := newest(p.came)
+	next := newest(p.origin)
 	if next == nil || next == c.Rule {
 		return false
 	}
 	w.charges, p.moved = slices.Clone(w.charges), true
-	p.deadline = max(p.deadline, w.came+next.config.MaxWait)
+	p.deadline = max(p.deadline, w.arrived+next.config.MaxWait)
 	w.charges[p.charge] = Charge{next, c.Key, (c.Cost*uint64(next.scale) + uint64(c.Rule.scale) - 1) / uint64(c.Rule.scale)}
 	return true
 }
@@ -200,8 +200,8 @@ func (l *Limiter) beginWaiting(c *Config, old *Limiter) {
 	}
 }
 
-// ruleShards and tierShards are the shards of a rule's queues and of a tier's. A rule may have
-// many tiers (TestTierMemory).
+// ruleShards and tierShards are the number of shards of a rule's queues and of a tier's, of which a rule may
+// have many (TestTierMemory).
 const ruleShards, tierShards = 64, 4
 
 func (r *Rule) newQueues(counts *queue.Counts, shards int) *queue.Queues {
@@ -210,8 +210,8 @@ func (r *Rule) newQueues(counts *queue.Counts, shards int) *queue.Queues {
 	return s
 }
 
-// beginQueues gives a rule or tier with a MaxWait the queues of its predecessor old, or new ones if
-// there are none. With a [ManualClock] nobody waits, as its time does not pass.
+// beginQueues gives a rule or tier with a MaxWait its predecessor's queues, or new ones. With a [ManualClock]
+// nobody waits, because its time does not pass.
 func (r *Rule) beginQueues(old *Rule) {
 	switch {
 	case r.config.MaxWait == 0 || !r.enforced || !r.limiter.clock.IsMachine():

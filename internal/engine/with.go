@@ -42,7 +42,7 @@ func (l *Limiter) predecessor(rp *limit.RulePlan, c *Config) *Rule {
 	return r
 }
 
-// shareState has r share with old what does not depend on the limit. It shares buckets and sketch too if
+// shareState makes r share with old what does not depend on the limit. It shares buckets and sketch too if
 // they mean the same under both limits; else it makes empty ones, for transferFrom to fill.
 func (r *Rule) shareState(old *Rule, rp *limit.RulePlan, c *Config) (err error) {
 	r.hasher, r.tag, r.others, r.counts = old.hasher, old.tag, old.others, old.counts
@@ -65,18 +65,17 @@ func (r *Rule) shareState(old *Rule, rp *limit.RulePlan, c *Config) (err error) 
 
 func (r *Rule) blocks() int { return max(1, r.plan().Blocks) }
 
-// shareBuckets gives a rule, or a tier whose rule has the table beside, the buckets of old if their
-// states mean the same under both limits, and else empty ones. Operations in flight stay
-// with the buckets.
-func (r *Rule) shareBuckets(old *Rule, rp *limit.RulePlan, c *Config, beside *bucket.Table) (err error) {
+// shareBuckets gives a rule the buckets of old if their states mean the same under both limits, and else
+// empty ones. For a tier, base is its rule's table. Operations in flight stay with the buckets.
+func (r *Rule) shareBuckets(old *Rule, rp *limit.RulePlan, c *Config, base *bucket.Table) (err error) {
 	is, was := &r.buckets, &old.buckets
 	stays := rp.Shape == was.Shape && rp.Config.CountDenied == old.config.CountDenied
 	r.beginShape(rp)
 	switch {
 	case was.Table.Buckets() == rp.Sets*4 && is.Shape.SharesStates(&was.Shape):
 		is.Table = was.Table.At(rp.Shape)
-	case beside != nil:
-		stays, err = false, is.Table.InitBeside(beside, rp.Shape, rp.Sets)
+	case base != nil:
+		stays, err = false, is.Table.InitBeside(base, rp.Shape, rp.Sets)
 	default:
 		stays, err = false, is.Table.InitAfter(&was.Table, rp.Shape, rp.Sets)
 	}
@@ -87,14 +86,14 @@ func (r *Rule) shareBuckets(old *Rule, rp *limit.RulePlan, c *Config, beside *bu
 	default:
 		r.beginShared(c)
 		r.shared.Distrust(r.buckets.Clock.Now()) // the table may know more
-		if beside != nil {
+		if base != nil {
 			r.shared.ShareDenials(r.base.shared)
 		}
 	}
 	return err
 }
 
-// sameStore compares stores of any type, also of one that == panics on.
+// sameStore compares stores of any type, even one on which == panics.
 func sameStore(a, b bucket.Store) bool {
 	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.TypeOf(a).Comparable() && a == b
 }

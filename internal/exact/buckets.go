@@ -8,20 +8,19 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// Buckets are the exact buckets of one limit on this node. Everything that is decided by an
-// exact bucket becomes a Decision here, and an algorithm is a [bucket.Shape] with a table, not
-// a copy of what follows. Copies share the buckets.
+// Buckets are the exact buckets of one limit on this node. Every decision of an exact bucket is made here,
+// and an algorithm is a [bucket.Shape] with a table, not a copy of this code. Copies share the buckets.
 type Buckets struct {
 	Clock       *clock.Clock
 	windowed    bool // Shape.Windowed()
 	Logged      bool // Shape.Logged()
 	Plain       bool // neither: a bucket
-	countDenied bool // of a window
+	countDenied bool // in windows
 	Shape       bucket.Shape
-	Table       bucket.Table // its owner makes it, of that shape
+	Table       bucket.Table // made by its owner, in that shape
 }
 
-// SetLimit says what the buckets hold, and whether denied requests count in windows.
+// SetLimit sets what the buckets hold, and whether denied requests count in windows.
 func (b *Buckets) SetLimit(c *clock.Clock, shape bucket.Shape, countDenied bool) {
 	b.Clock, b.Shape, b.windowed, b.Logged = c, shape, shape.Windowed(), shape.Logged()
 	b.Plain, b.countDenied = !b.windowed && !b.Logged, countDenied
@@ -51,9 +50,9 @@ func (b *Buckets) windowTicks(now time.Duration) uint64 {
 	return b.Shape.WindowTicks(b.Clock.WallTime(now))
 }
 
-// Lookup is the TAT of d in the table, for a request that is judged at now. A window that
-// has not begun was counted before the store's first answer set the line back (see
-// [clock.Clock.ObserveStore]): it is forgotten, or the client would be denied until it begins.
+// Lookup returns the TAT of d in the table, for a request judged at now. A window that has not begun was
+// counted before the store's first answer set the line back (see [clock.Clock.ObserveStore]). It is ignored,
+// or the client would be denied until it begins.
 func (b *Buckets) Lookup(d sketch.Digest, now time.Duration) uint64 {
 	tat := b.Table.Lookup(d)
 	if b.windowed && b.Clock.FollowsStore() && b.Shape.WindowOf(tat) > b.Shape.Window(b.Ticks(now)) &&
@@ -64,20 +63,20 @@ func (b *Buckets) Lookup(d sketch.Digest, now time.Duration) uint64 {
 	return tat
 }
 
-// Fits reports whether a request fits the bucket of d, whose TAT is tat, as far as this
-// node knows. Of a log the word says so for one unit only.
+// Fits reports whether a request fits the bucket of d, whose TAT is tat, as far as this node knows. A log's
+// word answers that for one unit only.
 func (b *Buckets) Fits(d sketch.Digest, tat, ticks, cost uint64) bool {
 	return b.Shape.Fits(tat, ticks, cost) && (!b.Logged || cost <= 1 || tat == 0 || b.Table.LogFits(d, ticks, cost))
 }
 
-// DenialStands reports whether a denial of the table's, whose bucket has that TAT, stands. One
-// that is to be counted itself is for the exact bucket, unless that changes nothing.
+// DenialStands reports whether the table may deny by a bucket with that TAT. A denial that itself counts goes
+// to the exact bucket, unless it changes nothing there.
 func (b *Buckets) DenialStands(tat, ticks uint64) bool {
 	return !b.countDenied || b.Shape.Full(tat, ticks)
 }
 
-// Unspent is how much of a cost that was charged at since a bucket holds at now, whatever
-// else it was charged with.
+// Unspent returns how much of a cost that was charged at since is still in a bucket at now, whatever else was
+// charged to it.
 func (b *Buckets) Unspent(cost uint64, since, now time.Duration) uint64 {
 	then, ticks := b.Ticks(min(since, now)), b.Ticks(now)
 	switch {
@@ -86,11 +85,11 @@ func (b *Buckets) Unspent(cost uint64, since, now time.Duration) uint64 {
 	case b.windowed && b.Shape.Window(then) == b.Shape.Window(ticks):
 		return cost
 	}
-	return 0 // a log would drop its latest units, which count longer than those of then
+	return 0 // a log would drop its latest units, which count longer than those
 }
 
-// Until is how long it takes until cost and what is ahead of it fit the bucket of d, as
-// far as this node knows and if nothing else arrives.
+// Until returns how long it takes until cost and ahead fit the bucket of d, as far as this node knows and if
+// nothing else arrives.
 func (b *Buckets) Until(d sketch.Digest, ahead, cost uint64, now time.Duration) time.Duration {
 	if cost > b.Shape.Limit() {
 		return bucket.Never

@@ -8,7 +8,7 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// Decision describes the verdict at now of the exact bucket of d, whose TAT is tat.
+// Decision describes the decision at now of the exact bucket of d, whose TAT is tat.
 func (b *Buckets) Decision(d sketch.Digest, stage limit.Stage, allowed bool, tat uint64, now time.Duration, cost uint64) limit.Decision {
 	switch {
 	case b.Plain:
@@ -19,7 +19,7 @@ func (b *Buckets) Decision(d sketch.Digest, stage limit.Stage, allowed bool, tat
 	return b.logDecision(d, stage, allowed, tat, now, cost)
 }
 
-// LeakyDecision is Decision for a leaky bucket, which needs no more than its TAT.
+// LeakyDecision is Decision for a leaky bucket, which needs only its TAT.
 func (b *Buckets) LeakyDecision(stage limit.Stage, allowed bool, tat uint64, now time.Duration, cost uint64) limit.Decision {
 	ticks := b.Shape.Ticks(now)
 	d := limit.Decision{
@@ -33,9 +33,8 @@ func (b *Buckets) LeakyDecision(stage limit.Stage, allowed bool, tat uint64, now
 	return d
 }
 
-// windowDecision is Decision for a rule that counts in windows. A store's window may
-// be over by this node's time: then what the client has taken is forgotten here, and
-// what did not fit may be taken.
+// windowDecision is Decision for a rule that counts in windows. A store's window may be over by this node's
+// time: then the client's units are forgotten here, and what did not fit may be taken.
 func (b *Buckets) windowDecision(stage limit.Stage, allowed bool, tat uint64, now time.Duration, cost uint64) limit.Decision {
 	wall := b.Clock.WallTime(now)
 	ticks := b.Shape.WindowTicks(wall)
@@ -50,15 +49,14 @@ func (b *Buckets) windowDecision(stage limit.Stage, allowed bool, tat uint64, no
 	return d
 }
 
-// logDecision is Decision for a rule that keeps a log, which is asked unless its word
-// says it all.
+// logDecision is Decision for a rule that keeps a log. It reads the log unless its word is enough.
 func (b *Buckets) logDecision(key sketch.Digest, stage limit.Stage, allowed bool, tat uint64, now time.Duration, cost uint64) limit.Decision {
 	ticks := b.Ticks(now)
 	var free, retry, empty uint64
-	if full := b.Shape.Level(tat, ticks) > 0; full && cost == 1 { // as of most denials: without a lock
+	if full := b.Shape.Level(tat, ticks) > 0; full && cost == 1 { // true for most denials: without a lock
 		retry, empty = b.Shape.LogWait(tat, ticks), max(tat, b.Table.LogUntil(key))-ticks
 	} else if free, retry, empty = b.Table.Log(key, ticks, min(cost, b.Shape.Limit())); full {
-		free, retry = 0, max(retry, b.Shape.LogWait(tat, ticks)) // also by an answer which the table was not to learn
+		free, retry = 0, max(retry, b.Shape.LogWait(tat, ticks)) // also for an answer that was kept out of the table
 	}
 	d := limit.Decision{Outcome: limit.Outcome{Allowed: allowed, Stage: stage}, Remaining: int64(free), TimeToEmpty: b.Shape.Duration(empty)}
 	if !allowed {
@@ -67,13 +65,12 @@ func (b *Buckets) logDecision(key sketch.Digest, stage limit.Stage, allowed bool
 	return d
 }
 
-// deny says when a request of that cost in units, at most so many of which ever fit, fits,
-// which does not now.
+// deny fills in when a request of that cost in units will fit; at most most units ever do.
 func deny(d *limit.Decision, cost, most uint64, retry time.Duration) {
 	if d.RetryAfter = retry; cost > most {
 		d.RetryAfter = bucket.Never
 	}
-	if cost > 0 { // more were free only where the clock has gone on meanwhile
+	if cost > 0 { // more are free only if the clock has advanced meanwhile
 		d.Remaining = min(d.Remaining, int64(min(cost, most))-1)
 	}
 }

@@ -8,14 +8,13 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// closedRetry is the RetryAfter of a FailClosed denial: there is no bucket to
-// ask when.
+// closedRetry is the RetryAfter of a FailClosed denial, which has no bucket to compute one from.
 const closedRetry = time.Second
 
-// fallback is the verdict of the failure policy.
+// fallback decides by the failure policy.
 func (s *Shared) fallback(d sketch.Digest, c claim, now time.Duration) verdict {
 	s.Distrust(now)
-	s.Lookup(d, now) // forgets what the policy must not count
+	s.Lookup(d, now) // drops what the policy must not count
 	var v verdict
 	switch c.policy {
 	case limit.FailOpen:
@@ -23,8 +22,8 @@ func (s *Shared) fallback(d sketch.Digest, c claim, now time.Duration) verdict {
 	case limit.FailClosed:
 		v.RetryAfter = closedRetry
 	default:
-		// Charged as of the deadline at the latest: if this process stood still
-		// since, a charge as of now would convict the requests after this one.
+		// Charged as of the deadline at the latest: if this process was paused since, a charge as of now
+		// would convict the requests after this one.
 		tat, granted := s.takeLocal(d, c.cost, c.count, min(now, c.deadline))
 		if granted < c.count && now > c.deadline {
 			var more uint64
@@ -43,7 +42,7 @@ func (s *Shared) fallback(d sketch.Digest, c claim, now time.Duration) verdict {
 	return v
 }
 
-// takeLocal charges this node's table with as many of count charges as fit.
+// takeLocal charges as many of count charges as fit to this node's table.
 func (s *Shared) takeLocal(d sketch.Digest, cost, count uint64, now time.Duration) (tat, granted uint64) {
 	if count > 1 { // of a TakeUpTo, one unit each
 		return s.fill(d, count, now)
@@ -55,13 +54,13 @@ func (s *Shared) takeLocal(d sketch.Digest, cost, count uint64, now time.Duratio
 	return tat, granted
 }
 
-// Distrust lets takes carry floors until the table knows nothing from before.
+// Distrust makes takes carry floors until the table has nothing from before.
 func (s *Shared) Distrust(now time.Duration) {
 	s.doubt.Store(int64(now + s.Shape.MaxDrain()))
 }
 
-// floor is the level that the bucket of d has at least, by the table's TAT, if the
-// store may know of less; see [bucket.Op].
+// floor is the least level of the bucket of d by the table's TAT, if the store may know of less; see
+// [bucket.Op].
 func (s *Shared) floor(d sketch.Digest, tat uint64, now time.Duration) uint64 {
 	if int64(now) >= s.doubt.Load() {
 		return 0
@@ -71,7 +70,7 @@ func (s *Shared) floor(d sketch.Digest, tat uint64, now time.Duration) uint64 {
 	case s.Logged:
 		return s.Table.LatelyLogged(d, ticks)
 	case s.windowed && s.Shape.Live(tat, ticks) && s.Shape.WindowOf(tat) > s.Shape.Window(ticks):
-		return 0 // the store is not there yet
+		return 0 // the store has not reached that window
 	case s.Shape.Algorithm() == bucket.SlidingWindow:
 		_, level := s.Shape.Counts(tat, ticks)
 		return level

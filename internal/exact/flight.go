@@ -9,25 +9,24 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// flight is the operation on one client's bucket that is on its way, with those
-// who wait for it, those who arrived since, and what is to be done after it. So
-// this node's operations on a bucket are in order: each is submitted after the
-// answer to the one before. Fields are guarded by the lock of the shard. A
-// flight is in the shard's map exactly while an operation is in flight.
+// flight is the operation in flight on one client's bucket, with those who wait for it, those who arrived
+// since, and what to do after it. It orders this node's operations on a bucket: each is submitted after the
+// previous answer. Fields are guarded by the shard's lock. A flight is in the shard's map exactly while an
+// operation is in flight.
 type flight struct {
 	shared *Shared
 	digest sketch.Digest
 	name   string
 	buf    []byte        // for making names
 	sent   time.Duration // when the operation was submitted
-	asked  []*waiter     // those that the operation asks for, of one cost
-	next   []*waiter     // those that arrived since
+	asked  []*waiter     // whose charges the operation carries, all of one cost
+	next   []*waiter     // who arrived since
 
 	reset bool          // empty the bucket next
-	back  uint64        // ticks to give back next
+	back  uint64        // ticks to refund next
 	since time.Duration // when the oldest of them may have been charged
 
-	op   bucket.Op // the store's while it is in flight
+	op   bucket.Op // owned by the store while in flight
 	done func(*bucket.Op, bucket.Reply, error)
 }
 
@@ -37,10 +36,9 @@ func newFlight(s *Shared) *flight {
 	return f
 }
 
-// submitNextLocked submits the next operation: a reset, or a take for those who
-// wait with a refund on the way, or a refund alone. It ends the flight if there
-// is none, or if the store refuses it. tat is the bucket in the table, which
-// only operations under this lock raise; it matters to takes.
+// submitNextLocked submits the next operation: a reset, a take for those who wait together with a refund, or
+// a refund alone. It ends the flight if there is none, or if the store refuses it. tat is the bucket in the
+// table, which only operations under this lock raise; only takes use it.
 func (f *flight) submitNextLocked(sh *flightShard, read clock.Reading, tat uint64) {
 	s := f.shared
 	f.op = bucket.Op{Algorithm: s.Shape.Algorithm(), Key: f.name, Shape: s.Shape, Count: 1, At: read.At, CountDenied: s.countDenied, Done: f.done}
@@ -67,10 +65,9 @@ func (f *flight) submitNextLocked(sh *flightShard, read clock.Reading, tat uint6
 	}
 }
 
-// askLocked makes the operation a take of all the charges of next that cost as
-// much as those of the first. It may not be carried out when the first of them has stopped
-// waiting: what came too late was decided without the store, and would count
-// against the client from then on instead of from when it asked.
+// askLocked makes the operation a take of all charges of next with the same cost as the first. It must not be
+// carried out after the first of them stopped waiting: late charges were decided without the store, and would
+// count against the client from then on instead of from when it asked.
 func (f *flight) askLocked(now time.Duration, tat uint64) {
 	cost, deadline := f.next[0].cost, f.next[0].deadline
 	count, rest := uint64(0), f.next[:0]
@@ -85,12 +82,12 @@ func (f *flight) askLocked(now time.Duration, tat uint64) {
 	}
 	f.next = rest
 	f.op.Kind, f.op.Cost, f.op.Count = bucket.Take, cost, count
-	f.op.Patience = max(deadline-now, 1) // 0 would be for ever
+	f.op.Patience = max(deadline-now, 1) // 0 would mean forever
 	f.op.Floor = f.shared.floor(f.digest, tat, now)
 }
 
-// refundLocked has ticks given back that were charged at since or later. Those that no
-// longer counted then are gone.
+// refundLocked adds a refund of ticks that were charged at since or later. Earlier ones that no longer count
+// are dropped.
 func (f *flight) refundLocked(ticks uint64, since time.Duration) {
 	if f.back > 0 && f.shared.over(f.since, since) {
 		f.back = 0
@@ -101,9 +98,8 @@ func (f *flight) refundLocked(ticks uint64, since time.Duration) {
 	f.back, f.since = f.back+ticks, min(f.since, since)
 }
 
-// takeRefundLocked returns what to give back now. What was charged longer ago
-// than J may have leaked since, and so much less is given back: else a client
-// would get back what it has used.
+// takeRefundLocked returns what to refund now. Charges older than J may have leaked, and the refund is
+// reduced by that much: otherwise a client would get back what it has used.
 func (f *flight) takeRefundLocked(now time.Duration) uint64 {
 	s, back := f.shared, f.back
 	f.back = 0
@@ -117,8 +113,7 @@ func (f *flight) takeRefundLocked(now time.Duration) uint64 {
 	return back
 }
 
-// over reports whether nothing that was charged at since counts at now any more. What a
-// bucket was charged with leaks instead.
+// over reports whether nothing that was charged at since still counts at now. Buckets leak instead.
 func (s *Shared) over(since, now time.Duration) bool {
 	switch s.Shape.Algorithm() {
 	case bucket.FixedWindow:
@@ -131,21 +126,20 @@ func (s *Shared) over(since, now time.Duration) bool {
 	return false
 }
 
-// answer handles the answer, late ones too: it feeds the table, tells those who
-// wait, and goes on with those who arrived meanwhile unless the table now knows
-// the answer for them.
+// answer handles an answer, even a late one: it feeds the table, sends decisions to those who wait, and
+// continues with those who arrived meanwhile unless the table now decides for them.
 func (f *flight) answer(reply bucket.Reply, err error) {
 	s := f.shared
 	sh := s.shard(f.digest)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	read, tat := s.Clock.Read(), uint64(0)
-	// Before anything is judged by it. A reset waits for any time, so its answer says little.
+	// Before anything is judged by it. A reset may wait for any time, so its answer says little.
 	if s.windowed && err == nil && f.op.Kind != bucket.Reset {
 		s.Clock.ObserveStore(reply.Now, f.sent, read.Now, s.timeout)
 	}
 	if err != nil {
-		f.fallBackLocked(read.Now) // nobody waits any more
+		f.fallBackLocked(read.Now) // all stop waiting
 	} else {
 		if f.op.Kind == bucket.Take {
 			tat = f.feedTableLocked(reply, read.Now)
@@ -170,22 +164,21 @@ func (f *flight) fallBackLocked(now time.Duration) {
 	}
 }
 
-// endLocked takes the flight out of the map and gives it away.
+// endLocked takes the flight out of the map and releases it.
 func (f *flight) endLocked(sh *flightShard) {
 	delete(sh.m, f.digest)
 	f.name, f.reset, f.back = "", false, 0
 	f.shared.flights.Put(f)
 }
 
-// feedTableLocked feeds the table with the answer, hands its grants out, and
-// returns the bucket in the table. Grants go to those who wait, first come,
-// first served, then to those who left and were admitted. What is left over was
-// charged for requests that have been denied, and is refunded.
+// feedTableLocked feeds the table with the answer, distributes its grants, and returns the bucket in the
+// table. Grants go to those who wait, first come, first served, then to those who left and were admitted. The
+// rest was charged for requests that have been denied, and is refunded.
 func (f *flight) feedTableLocked(reply bucket.Reply, now time.Duration) (tat uint64) {
 	s := f.shared
 	cost := f.asked[0].cost
 	ticks, sent, before := s.Ticks(now), s.Ticks(f.sent), s.Table.Lookup(f.digest)
-	if s.windowed { // the store has said in which one it has counted
+	if s.windowed { // the store has said which one it counted in
 		sent = s.Shape.WindowTicks(time.Duration(reply.Now) * time.Microsecond)
 	}
 	waiting, left := uint64(0), uint64(0)
@@ -194,25 +187,24 @@ func (f *flight) feedTableLocked(reply bucket.Reply, now time.Duration) (tat uin
 		case !w.left:
 			waiting += w.count
 		default:
-			left += w.granted // its policy has charged them to the table
+			left += w.granted // the failure policy charged them to the table
 		}
 	}
 	admitted := min(reply.Granted, waiting)
 	unused := reply.Granted - admitted
 	unused -= min(unused, left)
 	known := s.Shape.Told(sent, reply.Level)
-	if s.level(f.digest, before, max(ticks, sent))+admitted*cost > s.toldLevel(known, sent, reply.Level) {
-		s.Distrust(now) // the store has forgotten some, or was told elsewhere to
+	if s.level(f.digest, before, max(ticks, sent))+admitted*cost > s.storeLevel(known, sent, reply.Level) {
+		s.Distrust(now) // the store has forgotten some, or others reported to
 	}
-	// What is to be refunded the table must not learn.
+	// The table must not learn what will be refunded.
 	known = s.Shape.Sub(known, sent, f.back+unused*cost)
 	if unused > 0 && !f.reset { // a reset takes care of it
 		f.refundLocked(unused*cost, f.sent)
 	}
-	// The store has charged at some time after the operation was sent, and the
-	// level is of then: dated from when it was sent both are lower bounds of the
-	// truth, so they never convict wrongly, however late the answer is. If the
-	// bucket was emptied meanwhile the level is of no use.
+	// The store charged at some time after the operation was sent, and the level is of then: dated from when
+	// it was sent both are lower bounds, so they never convict wrongly, however late the answer is. If the
+	// bucket was emptied meanwhile the level is useless.
 	if f.reset {
 		known = 0
 	}
@@ -241,8 +233,7 @@ func (f *flight) feedTableLocked(reply bucket.Reply, now time.Duration) (tat uin
 	return tat
 }
 
-// judgeLocked denies those of next whom the table now knows to be over the
-// limit, and drops those who left.
+// judgeLocked denies those of next whom the table now knows to be over the limit, and drops those who left.
 func (f *flight) judgeLocked(now time.Duration, tat uint64) {
 	s := f.shared
 	ticks := s.Ticks(now)
@@ -268,16 +259,16 @@ func (s *Shared) level(d sketch.Digest, tat, ticks uint64) uint64 {
 	return s.Shape.Level(tat, ticks)
 }
 
-// toldLevel is the level by which the store has answered.
-func (s *Shared) toldLevel(known, sent, level uint64) uint64 {
+// storeLevel is the level by the store's answer.
+func (s *Shared) storeLevel(known, sent, level uint64) uint64 {
 	if s.Logged {
 		return min(level, s.Shape.Limit())
 	}
 	return s.Shape.Level(known, sent)
 }
 
-// correct has a decision on a log say what the store has answered to an operation sent
-// at sent: other nodes' units are not in the table, and its word ends early.
+// correct updates a decision on a log by the store's answer to an operation sent at sent: the table lacks
+// other nodes' units, so its word ends too early.
 func (s *Shared) correct(d *limit.Decision, sent, ticks, level uint64) {
 	most := s.Shape.Limit()
 	if d.Remaining > 0 {

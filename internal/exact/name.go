@@ -12,21 +12,19 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// Client is whose bucket it is: by its digest in the table, and by a name in the store. Parts
-// are borrowed for the call.
+// Client identifies whose bucket it is: by digest in the table, and by name in the store. Parts are borrowed
+// for the call.
 type Client struct {
 	Digest sketch.Digest
 	Prefix netip.Prefix // of an address, else the zero Prefix
-	Parts  [][]byte     // of any other client; none is one that is empty
+	Parts  [][]byte     // of any other client; none means one empty part
 }
 
-// appendName appends the name of a client's bucket in a shared store: the
-// rule's name, in which colons are escaped, a colon, and the client's address or its
-// parts in Go syntax, which is not for people and stays as it is over releases. So
-// no two clients of any rules have the same name. A long client name, which
-// clients write, is replaced by its hash. Braces are escaped in both parts,
-// since Redis Cluster places a key by what stands between them: with a header
-// {x} clients could otherwise send all their buckets to one node.
+// appendName appends the name of a client's bucket in a shared store: the rule's name with colons escaped, a
+// colon, and the client's address or its parts in Go syntax. It is not meant for people and does not change
+// between releases. So no two clients of any rules have the same name. A long client name, which clients can
+// choose, is replaced by its hash. Braces are escaped in both parts, since Redis Cluster places a key by what
+// is between them: with a header {x} clients could otherwise send all their buckets to one node.
 func appendName(b []byte, rule string, c Client) []byte {
 	const longest = 120
 	b = append(appendEscaped(b, rule), ':')
@@ -59,7 +57,7 @@ func appendQuoted(dst []byte, parts [][]byte) []byte {
 	return dst
 }
 
-// appendEscaped writes colons, braces and the percent sign as %3A and so on.
+// appendEscaped escapes colons, braces and the percent sign as %3A and so on.
 func appendEscaped(b []byte, name string) []byte {
 	for _, c := range []byte(name) {
 		switch c {

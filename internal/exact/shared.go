@@ -11,40 +11,36 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// Shared asks the exact tier that nodes share on behalf of one rule. At most
-// one operation on a client's bucket is in flight, whatever it is; whoever
-// arrives meanwhile is judged on its result, and refunds and resets wait for it
-// too (P4). Requests wait for an answer until their deadline and do no I/O
-// themselves.
+// Shared asks the exact tier that nodes share on behalf of one rule. At most one operation of any kind is in
+// flight per client's bucket; requests that arrive meanwhile are judged on its result, and refunds and resets
+// wait for it too (P4). Requests wait for an answer until their deadline and do no I/O themselves.
 type Shared struct {
 	Buckets // the rule's: what this node knows
 
-	rule    string // its name, in those of buckets
+	rule    string // its name, part of bucket names
 	store   bucket.Store
-	timeout time.Duration // J
+	timeout time.Duration // J, the longest wait for the store
 	shards  [64]flightShard
 
-	// doubt is until when takes carry floors, on the limiter's clock: a full
-	// drain time after the table last came to know more than the store may.
+	// doubt is until when takes carry floors, on the limiter's clock: a full drain time after the table last
+	// got ahead of the store.
 	doubt atomic.Int64
 
 	shut *shut // of a rule with sliding windows, else nil
 
-	// Pooled: a take allocated 11 times without it (BenchmarkShared). The
-	// name of the bucket is what it still allocates, since a store may keep it.
+	// Pooled: a take allocated 11 times without it (BenchmarkShared). Only the bucket's name is still
+	// allocated, since a store may keep it.
 	flights, waiters sync.Pool
 }
 
-// flightShard is one of 64 parts of the operations in flight, each in a cache
-// line of its own.
+// flightShard is one of 64 parts of the operations in flight, each in its own cache line.
 type flightShard struct {
 	mu sync.Mutex
 	m  map[sketch.Digest]*flight // guarded by mu
 	_  [64 - 16]byte
 }
 
-// NewShared asks the store for clients of the rule of that name. No request waits for longer
-// than the timeout.
+// NewShared returns a Shared for the rule of that name. No request waits longer than the timeout.
 func NewShared(b Buckets, rule string, store bucket.Store, timeout time.Duration) *Shared {
 	s := &Shared{Buckets: b, rule: rule, store: store, timeout: timeout}
 	if b.Shape.Algorithm() == bucket.SlidingWindow && !b.countDenied {
@@ -58,18 +54,18 @@ func NewShared(b Buckets, rule string, store bucket.Store, timeout time.Duration
 	return s
 }
 
-// WithBuckets is another one for other buckets, as of another rate, of the same clients, by the
-// same names in the same store.
+// WithBuckets returns a Shared for other buckets, such as another rate's, of the same clients, names and
+// store.
 func (s *Shared) WithBuckets(b Buckets) *Shared { return NewShared(b, s.rule, s.store, s.timeout) }
 
-// ShareDenials has s remember with other until when the store denies a client: a client has
-// one limit of a rule and its tiers, so one memory is enough. It is for one that is new.
+// ShareDenials makes s share other's memory of the store's denials: a client has one limit among a rule and
+// its tiers, so one memory is enough. s must be new.
 func (s *Shared) ShareDenials(other *Shared) { s.shut = other.shut }
 
-// Store is the store that it asks.
+// Store returns the store that it asks.
 func (s *Shared) Store() bucket.Store { return s.store }
 
-// InFlight is how many operations are on their way, for tests.
+// InFlight returns how many operations are in flight, for tests.
 func (s *Shared) InFlight() (n int) {
 	for i := range s.shards {
 		sh := &s.shards[i]
@@ -82,14 +78,13 @@ func (s *Shared) InFlight() (n int) {
 
 func (s *Shared) shard(d sketch.Digest) *flightShard { return &s.shards[d.Pos>>8%64] }
 
-// claim is what a request asks of the shared tier: a take one charge, a TakeUpTo
-// as many as fit of one unit each. The store grants them in part anyway, as it
-// does to several takes, so that the two may share an operation.
+// claim is what a request asks of the shared tier: a take asks for one charge, a TakeUpTo for as many charges
+// of one unit as fit. The store grants part of several takes as well, so the two may share an operation.
 type claim struct {
 	cost     uint64 // ticks of one charge
 	count    uint64 // charges, at most the burst
 	deadline time.Duration
-	policy   limit.OnFailure // what decides if there is no answer by then
+	policy   limit.OnFailure // decides if there is no answer by then
 }
 
 // waiter is a request that waits.
@@ -98,8 +93,8 @@ type waiter struct {
 	verdict chan verdict // buffered: 1
 	timer   *time.Timer  // the request's own
 
-	// left is set when the request has stopped waiting, with the charges that
-	// were granted to it then. Guarded by the lock of the flight's shard.
+	// left is set when the request has stopped waiting, with the charges that were granted to it then.
+	// Guarded by the lock of the flight's shard.
 	left    bool
 	granted uint64
 }
@@ -123,8 +118,8 @@ func (s *Shared) waiter(c claim) *waiter {
 	return w
 }
 
-// freeWaiter takes back a waiter that has received its verdict. One that leaves
-// without may still be in a flight.
+// freeWaiter takes back a waiter that has received its verdict. One that left without may still be in a
+// flight.
 func (s *Shared) freeWaiter(w *waiter) {
 	w.timer.Stop()
 	s.waiters.Put(w)
@@ -137,15 +132,14 @@ func (s *Shared) flight(c Client) *flight {
 	return f
 }
 
-// Abandoned is the verdict on a request whose context ended before there was
-// one: a denial whatever the failure policy, or hanging up would lift the limit.
+// Abandoned is the verdict on a request whose context ended before there was one. It is a denial under every
+// failure policy, or hanging up would lift the limit.
 func Abandoned() limit.Decision {
 	return limit.Decision{Outcome: limit.Outcome{Stage: limit.StageExact}, Remaining: limit.RemainingUnknown}
 }
 
-// Take decides on a suspect, whose request of that cost was read at now: by the table if it
-// knows by now, by the shared bucket if that answers before the timeout, else by the failure
-// policy.
+// Take decides on a suspect's request of that cost, read at now: by the table if it knows the answer, by the
+// shared bucket if that answers before the timeout, else by the failure policy.
 func (s *Shared) Take(ctx context.Context, of Client, cost uint64, now time.Duration, policy limit.OnFailure) limit.Decision {
 	d, _ := s.take(ctx, of, claim{cost, 1, now + s.timeout, policy})
 	return d
@@ -181,9 +175,8 @@ func (s *Shared) ask(ctx context.Context, of Client, c claim) verdict {
 	return s.leave(of.Digest, w, ctx.Err() != nil)
 }
 
-// join makes the request wait for an answer, or decides at once and returns no
-// waiter. It reads the clock once more: the request may have waited for a core
-// since its own reading, or for the lock.
+// join makes the request wait for an answer, or decides at once and returns no waiter. It reads the clock
+// again: the request may have waited for a core since its own reading, or for the lock.
 func (s *Shared) join(of Client, c claim) (*waiter, verdict, time.Duration) {
 	d := of.Digest
 	sh := s.shard(d)
@@ -197,8 +190,7 @@ func (s *Shared) join(of Client, c claim) (*waiter, verdict, time.Duration) {
 	}
 	f := sh.m[d]
 	if read.Now >= c.deadline || f != nil && read.Now-f.sent > s.timeout {
-		// Too late, or an answer is overdue: waiting for it would cost every
-		// request the whole timeout.
+		// Too late, or an answer is overdue: waiting for it would cost every request the whole timeout.
 		return nil, s.fallback(d, c, read.Now), read.Now
 	}
 	w := s.waiter(c)
@@ -242,9 +234,8 @@ func (s *Shared) Refund(of Client, cost uint64) {
 	})
 }
 
-// RefundHere returns what the failure policy has charged to the table. The
-// store gets nothing back, as it need not have charged anything; if it did, and
-// says so later, the client stays charged.
+// RefundHere refunds what the failure policy charged to the table. The store gets no refund, as it need not
+// have charged anything; if it did and says so later, the client stays charged.
 func (s *Shared) RefundHere(d sketch.Digest, cost uint64) {
 	s.Table.Refund(d, s.Ticks(s.Clock.Late(s.Clock.Now())), cost)
 }
@@ -259,9 +250,8 @@ func (s *Shared) Reset(of Client) {
 	})
 }
 
-// amend changes the flight of a client, and starts it if there is none. If the
-// store is away, what was to be done there is lost: the client stays charged,
-// on the safe side of P2.
+// amend changes the flight of a client, and starts it if there is none. If the store is away, the change
+// there is lost: the client stays charged, on the safe side of P2.
 func (s *Shared) amend(of Client, change func(*flight, time.Duration)) {
 	d := of.Digest
 	sh := s.shard(d)

@@ -14,9 +14,8 @@ func (b *Buckets) Take(d sketch.Digest, cost uint64, now time.Duration) limit.De
 		if ok {
 			return b.Decision(d, limit.StageExact, true, tat, now, cost)
 		}
-		// Another request may have charged d after reading the clock later than
-		// this one did. The loop ends: each round means that another request
-		// was admitted.
+		// Another request may have charged d after reading the clock later than this one. The loop ends,
+		// because each round means that another request was admitted.
 		late := b.Clock.Late(now)
 		if late == now || !b.Fits(d, tat, b.Ticks(late), cost) {
 			if b.countDenied { // unless it fits by now
@@ -31,7 +30,7 @@ func (b *Buckets) Take(d sketch.Digest, cost uint64, now time.Duration) limit.De
 // TakeUpTo charges as many of n units to d as fit, and returns how many.
 func (b *Buckets) TakeUpTo(d sketch.Digest, n uint64, now time.Duration) (limit.Decision, uint64) {
 	tat, taken := b.fill(d, n, now)
-	// As in Take: what another request has overtaken is judged again.
+	// As in Take, what another request has overtaken is judged again.
 	if late := b.Clock.Late(now); taken < n && late > now {
 		var more uint64
 		now = late
@@ -47,10 +46,9 @@ func (b *Buckets) TakeUpTo(d sketch.Digest, n uint64, now time.Duration) (limit.
 	return b.Decision(d, limit.StageExact, taken > 0, tat, now, b.Shape.Part()), taken
 }
 
-// fill charges as many of n units as fit at now, and returns the TAT afterwards.
-// It takes what fitted when it looked. What does not fit after all is tried with fewer units, by
-// the TAT that it was refused by: another request was admitted in between, or has had the bucket
-// swept at a later time, and a lookup would not find it whenever it is asked
+// fill charges as many of n units as fit at now, and returns the TAT afterwards. It takes what fitted when it
+// looked. If that does not fit any more it tries fewer units, by the TAT that refused it: another request was
+// admitted in between, or had the bucket swept at a later time, so that no lookup would find it
 // (TestTakeUpToOvertaken).
 func (b *Buckets) fill(d sketch.Digest, n uint64, now time.Duration) (tat, taken uint64) {
 	ticks := b.Ticks(now)

@@ -1,5 +1,5 @@
-// Package explain says in a document, and in sentences, what a node would make of the next
-// request of a client: by its lists, operators' bans and rules. It changes nothing.
+// Package explain describes, in a document and in sentences, what a node would do with a client's next
+// request: by its lists, operators' bans and rules. It changes nothing.
 package explain
 
 import (
@@ -17,17 +17,17 @@ import (
 	"github.com/fastlimit/fastlimit/toptalkers"
 )
 
-// Document is what GET /v1/explain answers, without a rule. Its names, and those of Rule, are part
-// of the contract.
+// Document is the answer to GET /v1/explain without a rule. Its names, and those of Rule, are part of the
+// contract.
 type Document struct {
 	Key     string `json:"key"`
-	Allowed bool   `json:"allowed"` // by all that applies
+	Allowed bool   `json:"allowed"` // by everything that applies
 	List    string `json:"list"`    // allow or deny; "": on neither
-	Rules   []Rule `json:"rules"`   // of a request those that apply to it, else those with such keys
+	Rules   []Rule `json:"rules"`   // those that apply to a request, or have such keys
 	Text    string `json:"text"`    // the verdict in a sentence
 }
 
-// Rule is what it answers for one rule.
+// Rule is the answer for one rule.
 type Rule struct {
 	Rule  string   `json:"rule"`
 	Mode  string   `json:"mode"`
@@ -36,47 +36,47 @@ type Rule struct {
 	List  string   `json:"list"`
 	Limit string   `json:"limit"` // of this client, as "10/h, burst 20"; "": it has none
 
-	// Allowed is about the next request, Stage what would decide on it.
+	// Allowed is about the next request, Stage is what would decide.
 	Allowed    bool      `json:"allowed"`
 	Stage      string    `json:"stage"`
 	Level      float64   `json:"level"`         // units in its bucket
-	Remaining  *int64    `json:"remaining"`     // units that fit now; null where no exact bucket is asked
+	Remaining  *int64    `json:"remaining"`     // units that fit now; null if no exact bucket is asked
 	RetryAfter float64   `json:"retry_after"`   // seconds, 0 if allowed
-	Waits      float64   `json:"waits"`         // seconds in line before it is admitted
-	Suspicion  *float64  `json:"suspicion"`     // by the sketch: from 1 on it is checked exactly; null without one
+	Waits      float64   `json:"waits"`         // seconds in the queue before it is admitted
+	Suspicion  *float64  `json:"suspicion"`     // from the sketch: from 1 it is checked exactly; null without one
 	Store      bool      `json:"store_decides"` // which was not asked
 	BannedFor  float64   `json:"banned_for"`    // seconds
 	BannedBy   string    `json:"banned_by"`     // operator or rule; "": it is not
 	Override   *Override `json:"override"`
-	LiveFor    float64   `json:"live_for"` // seconds until the rule is as the file says again; 0: it is
+	LiveFor    float64   `json:"live_for"` // seconds until the rule is as in the file again; 0: it is
 	Nodes      []string  `json:"nodes"`    // that count it among their top talkers
 	Text       string    `json:"text"`
 
-	everywhere bool // whatever is requested
+	everywhere bool // applies to all requests
 }
 
-// Override is a limit that a client has instead of the rule's.
+// Override is a limit that replaces the rule's for a client.
 type Override struct {
 	Rate      string `json:"rate,omitempty"`
 	Burst     uint64 `json:"burst,omitempty"`
 	Unlimited bool   `json:"unlimited,omitempty"`
 }
 
-// Node is what a question is answered by.
+// Node answers questions.
 type Node struct {
 	Engine  *policy.Engine
 	Limiter *fastlimit.Limiter
-	// Values tells that who asks may name clients by the values of headers and cookies that others
-	// see hashes of. Whoever may can try them out.
+	// Values means that the caller may name clients by values of headers and cookies that others see as
+	// hashes. Such a caller can try out values.
 	Values bool
-	// Talkers are the top talkers, who may be named by hashes and are counted by nodes. It is
-	// called for each rule that is answered for: rank once.
+	// Talkers are the top talkers, which may be named by hashes and are counted by nodes. It is called for
+	// each rule that is answered for, so rank only once.
 	Talkers func() []toptalkers.Talker
-	// LiveFor is the time until a rule that an operator has changed is as its file says again; 0: it is.
+	// LiveFor is the time until a rule that an operator changed is as in its file again; 0: it is.
 	LiveFor func(rule string) time.Duration
 }
 
-// names are the compact names of clients of a rule, looked up if somebody asks.
+// names yields the compact names of a rule's clients, looked up when they are needed.
 func (n *Node) names(rule string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, t := range n.Talkers() {
@@ -87,7 +87,7 @@ func (n *Node) names(rule string) iter.Seq[string] {
 	}
 }
 
-// countedBy are the nodes that count a client of a rule among their top talkers.
+// countedBy returns the nodes that count a client of a rule among their top talkers.
 func (n *Node) countedBy(r *fastlimit.Rule, key string) []string {
 	for _, t := range n.Talkers() {
 		if t.Rule == r.Name() && n.Engine.TalkerText(r, []byte(t.Name)).Text == key {
@@ -113,7 +113,7 @@ func (n *Node) Rule(name string, key []string, now time.Time) (*Rule, error) {
 	return answer, nil
 }
 
-// errValue is why a question with a value is not answered to everybody.
+// errValue is why not everybody may ask about a value.
 var errValue = errors.New("without permission to make changes, name clients by the hashes that top shows, not by values of headers or cookies; or send the token (--token-file)")
 
 // Key answers for all rules that have such keys. The error has a method HTTPStatus.
@@ -123,7 +123,7 @@ func (n *Node) Key(key []string, now time.Time) (*Document, error) {
 	isAddress := len(key) == 1 && keytext.IsAddress(key[0])
 	for _, r := range n.Limiter.Rules() {
 		if _, byAddress, _ := n.Engine.Scope(r); isAddress && !byAddress {
-			continue // a header might have an address for its value, which nobody means
+			continue // a header's value might be an address, which nobody means
 		}
 		answer, err := n.rule(r, key, now)
 		if err != nil {
@@ -145,8 +145,8 @@ func (n *Node) Key(key []string, now time.Time) (*Document, error) {
 	return d, nil
 }
 
-// Request answers for the rules that apply to a request of a client, which has Method, Host,
-// RequestURI and Header. The error has a method HTTPStatus.
+// Request answers for the rules that apply to a client's request, which has Method, Host, RequestURI and
+// Header. The error has a method HTTPStatus.
 func (n *Node) Request(client netip.Addr, r *http.Request, now time.Time) (*Document, error) {
 	if !n.Values && len(r.Header) > 0 {
 		return nil, operator.Refuse(http.StatusForbidden, "%v", errValue)
@@ -173,14 +173,14 @@ func (n *Node) Request(client netip.Addr, r *http.Request, now time.Time) (*Docu
 		d.List = f.List.String()
 	}
 	d.Allowed = f.List == policy.ListNone || f.List == policy.ListAllow
-	for i := range d.Rules { // which apply to it
+	for i := range d.Rules { // that apply to it
 		d.Rules[i].everywhere = true
 	}
 	n.conclude(d)
 	return d, nil
 }
 
-// conclude fills in the verdict of all rules, of denials that of the one which holds for longest.
+// conclude fills in the verdict of all rules: of denials, the one that lasts longest.
 func (n *Node) conclude(d *Document) {
 	var worst *Rule
 	for i := range d.Rules {
@@ -195,7 +195,7 @@ func (n *Node) conclude(d *Document) {
 	}
 	d.Text = worst.Text
 	switch {
-	case worst.List != "" || worst.BannedBy == byOperator: // whatever the rules
+	case worst.List != "" || worst.BannedBy == byOperator: // whatever the rules say
 	case worst.Allowed && len(d.Rules) > 1:
 		d.Text = fmt.Sprintf("None of %d rules denies the next request of %s.", len(d.Rules), d.Key)
 	case !worst.Allowed && !worst.everywhere:

@@ -19,9 +19,8 @@ type Done struct {
 	Hint string `json:"hint,omitempty"` // what still denies the client
 }
 
-// Reset empties the bucket of a client, named in a body such as
-// {"rule":"per-ip","key":["192.0.2.7"]}. by says who wants it, for the log. The error has a
-// method HTTPStatus.
+// Reset empties the bucket of a client, named in a body such as {"rule":"per-ip","key":["192.0.2.7"]}. by
+// names the caller, for the log. The error has a method HTTPStatus.
 func (n *Node) Reset(body []byte, by string, log *slog.Logger, now time.Time) (*Done, error) {
 	var q struct {
 		Rule string   `json:"rule"`

@@ -10,13 +10,13 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// Who has banned a client: Rule.BannedBy.
+// Who banned a client: Rule.BannedBy.
 const (
 	byOperator = "operator"
 	byRule     = "rule"
 )
 
-// rule answers for a client of a rule, whose key is as a request has it, or as people see it.
+// rule answers for a client of a rule. Its key is as in a request, or as shown to people.
 func (n *Node) rule(r *fastlimit.Rule, written []string, now time.Time) (*Rule, error) {
 	parts := n.Engine.ReadKey(r, written)
 	if !n.Values && !slices.Equal(n.Engine.HideKey(r, parts), parts) {
@@ -34,7 +34,7 @@ func (n *Node) rule(r *fastlimit.Rule, written []string, now time.Time) (*Rule, 
 	return n.describe(r, policy.KeyText{Text: keytext.Join(shown), Parts: shown}, &f), nil
 }
 
-// describe writes down what is foreseen.
+// describe fills in a Rule from the foresight.
 func (n *Node) describe(r *fastlimit.Rule, key policy.KeyText, f *policy.Foresight) *Rule {
 	d := f.Decision
 	a := &Rule{
@@ -82,7 +82,7 @@ func limitText(r *fastlimit.Rule) string {
 	return fmt.Sprintf("%v, burst %d", c.Rate, c.Burst)
 }
 
-// sentence says it for a ticket.
+// sentence puts it into words for a ticket.
 func (a *Rule) sentence(f *policy.Foresight) string {
 	d := &f.Decision
 	switch {
@@ -128,7 +128,7 @@ func (a *Rule) sentence(f *policy.Foresight) string {
 	return text
 }
 
-// round leaves what matters of a time.
+// round drops insignificant digits of a time.
 func round(d time.Duration) time.Duration {
 	switch {
 	case d >= time.Minute:

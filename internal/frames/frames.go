@@ -1,14 +1,12 @@
-// Package frames is a stream of frames with checksums, for files that may be cut short
-// or damaged: whoever reads it knows after each frame that all before it is what was
-// written.
+// Package frames is a stream of frames with checksums, for files that may be cut short or damaged: after each
+// frame the reader knows that everything before it is as it was written.
 //
 //	file  = magic (8 bytes) version (4 bytes) frame…
 //	frame = kind (1 byte) length (4 bytes) body checksum (8 bytes)
 //
-// Numbers are little endian. A checksum is the xxhash64 of everything from the begin of the
-// file on, so that frames cannot be missing, doubled or of another file. A frame of kind
-// 0 is the last one: a file that was cut at the end of a frame lacks it. Checksums
-// tell damage, not forgery.
+// Numbers are little endian. A checksum is the xxhash64 of everything since the beginning of the file, so
+// that frames cannot be missing, doubled or from another file. A frame of kind 0 is the last one: a file that
+// was cut at the end of a frame lacks it. Checksums detect damage, not forgery.
 package frames
 
 import (
@@ -32,17 +30,17 @@ const (
 	sumBytes   = 8
 )
 
-// Errors of a [Reader] about the file, which callers find by errors.Is.
+// Errors of a [Reader] about the file, for errors.Is.
 var (
-	// ErrForeign tells that the file is no such file at all.
+	// ErrForeign means that it is not such a file at all.
 	ErrForeign = errors.New("not a state file")
-	// ErrVersion tells that it is of another version.
+	// ErrVersion means that it has another version.
 	ErrVersion = errors.New("has another version")
-	// ErrTorn tells that the file ends too early.
+	// ErrTorn means that the file ends too early.
 	ErrTorn = errors.New("torn: it ends too early")
-	// ErrDamaged tells that a checksum is wrong, or what it vouches for has no meaning.
+	// ErrDamaged means that a checksum is wrong, or that the content makes no sense despite it.
 	ErrDamaged = errors.New("damaged")
-	// ErrTooLarge tells that what is in the file takes more than the memory for it.
+	// ErrTooLarge means that the content needs more than the memory for it.
 	ErrTooLarge = errors.New("larger than the memory for it")
 )
 
@@ -62,7 +60,7 @@ func NewWriter(w io.Writer, magic string, version uint32) (*Writer, error) {
 	return f, f.write(binary.LittleEndian.AppendUint32([]byte(magic), version))
 }
 
-// Frame writes a frame, with three calls of the underlying writer at most.
+// Frame writes a frame, with at most three calls of the underlying writer.
 func (f *Writer) Frame(kind byte, body []byte) error {
 	if len(body) > maxBody {
 		return fmt.Errorf("frames: a body of %d bytes: want at most %d", len(body), maxBody)
@@ -95,7 +93,7 @@ type Reader struct {
 	head [magicBytes + 4]byte
 }
 
-// NewReader checks the begin of a file.
+// NewReader checks the beginning of a file.
 func NewReader(r io.Reader, magic string, version uint32) (*Reader, error) {
 	f := &Reader{r: r, sum: xxhash.New()}
 	head := f.head[:magicBytes+4]
@@ -112,9 +110,8 @@ func NewReader(r io.Reader, magic string, version uint32) (*Reader, error) {
 	return f, nil
 }
 
-// Next returns the next frame whose checksum is right. The body is valid until the next
-// call. Of the memory that a frame claims it takes only what there is to fill it, twice at
-// most. After the last frame the error is io.EOF.
+// Next returns the next frame whose checksum is right. The body is valid until the next call. It allocates at
+// most twice what the file has, whatever size a frame claims. After the last frame the error is io.EOF.
 func (f *Reader) Next() (kind byte, body []byte, err error) {
 	head := f.head[:headBytes]
 	if _, err := io.ReadFull(f.r, head); err != nil {
@@ -146,7 +143,7 @@ func (f *Reader) Next() (kind byte, body []byte, err error) {
 	return kind, f.body.Bytes(), nil
 }
 
-// torn is the error for one of reading: the end comes too early, wherever it is.
+// torn converts a read error: an early end means torn, wherever it is.
 func torn(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return ErrTorn

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Unpacker reads numbers off the body of a frame. After the first that is not there all
-// others are 0, and Err tells. The zero value has nothing to read.
+// Unpacker reads numbers off the body of a frame. After the first missing one all others are 0, and Err
+// reports it. The zero value has nothing to read.
 type Unpacker struct {
 	rest []byte
 	bad  bool
@@ -15,7 +15,7 @@ type Unpacker struct {
 // Unpack reads b.
 func Unpack(b []byte) *Unpacker { return &Unpacker{rest: b} }
 
-// More reports whether there is more to read, and nothing was wrong so far.
+// More reports whether there is more to read and nothing was wrong so far.
 func (u *Unpacker) More() bool { return len(u.rest) > 0 && !u.bad }
 
 // Uvarint reads a number of binary.AppendUvarint.
@@ -56,7 +56,7 @@ func (u *Unpacker) Byte() byte {
 	return 0
 }
 
-// Bytes reads n bytes, or nil if there are not so many. They are those of the body.
+// Bytes returns n bytes of the body, or nil if there are fewer.
 func (u *Unpacker) Bytes(n uint64) []byte {
 	if u.bad || uint64(len(u.rest)) < n {
 		u.Fail()
@@ -67,13 +67,13 @@ func (u *Unpacker) Bytes(n uint64) []byte {
 	return b
 }
 
-// Rest returns all that is left.
+// Rest returns everything that is left.
 func (u *Unpacker) Rest() []byte { return u.rest }
 
-// Fail notes that what was read has no meaning.
+// Fail marks what was read as meaningless.
 func (u *Unpacker) Fail() { u.bad, u.rest = true, nil }
 
-// Err is nil if all that was read was there and had a meaning; what says of whom it is.
+// Err is nil if everything that was read was there and meaningful. what names it in the error.
 func (u *Unpacker) Err(what string) error {
 	if u.bad {
 		return fmt.Errorf("%w: %s", ErrDamaged, what)

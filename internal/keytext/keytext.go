@@ -1,7 +1,6 @@
-// Package keytext is the text form of a client's key: its parts, with one space between
-// them. A part is quoted, as Go quotes strings, if it is empty or has a space, a quote, an
-// ellipsis, a character that does not print or bytes that are not UTF-8. A part that was
-// cut ends with an ellipsis, outside of the quotes if it has some.
+// Package keytext is the text form of a client's key: its parts, separated by one space. A part is quoted, as
+// Go quotes strings, if it is empty or has a space, a quote, an ellipsis, an unprintable character or invalid
+// UTF-8. A cut part ends with an ellipsis, outside of any quotes.
 //
 //	192.0.2.0/24 GET "/a b"
 package keytext
@@ -27,8 +26,8 @@ func Append(dst []byte, part string) []byte {
 	return strconv.AppendQuote(dst, part)
 }
 
-// AppendPrefix appends what stands for a client that is an address: the address, or the prefix
-// by which addresses are grouped.
+// AppendPrefix appends the text of a client that is an address: the address, or the prefix that groups
+// addresses.
 func AppendPrefix(dst []byte, p netip.Prefix) []byte {
 	if p.IsSingleIP() {
 		return p.Addr().AppendTo(dst)
@@ -36,17 +35,17 @@ func AppendPrefix(dst []byte, p netip.Prefix) []byte {
 	return p.AppendTo(dst)
 }
 
-// IsAddress reports whether a part that somebody has written is an address or a prefix.
+// IsAddress reports whether a part that somebody wrote is an address or a prefix.
 func IsAddress(part string) bool {
 	base, _, _ := strings.Cut(part, "/")
 	_, err := netip.ParseAddr(base)
 	return err == nil
 }
 
-// Prefix is what AppendPrefix appends.
+// Prefix returns what AppendPrefix appends.
 func Prefix(p netip.Prefix) string { return string(AppendPrefix(nil, p)) }
 
-// appendCut appends a part that was cut, without the rest of a character at its end.
+// appendCut appends a part that was cut, without an incomplete character at its end.
 func appendCut(dst []byte, part string) []byte {
 	if part = wholeRunes(part); part != "" {
 		dst = Append(dst, part)
@@ -59,7 +58,7 @@ func isPlain(part string) bool {
 		!strings.ContainsFunc(part, func(r rune) bool { return r == ' ' || r == '"' || r == '…' || !strconv.IsPrint(r) })
 }
 
-// wholeRunes is s without the first bytes of a character at its end.
+// wholeRunes returns s without an incomplete character at its end.
 func wholeRunes(s string) string {
 	for n := 1; n < utf8.UTFMax && n <= len(s); n++ {
 		if last := s[len(s)-n:]; utf8.RuneStart(last[0]) {
@@ -76,10 +75,10 @@ func wholeRunes(s string) string {
 type Builder struct {
 	text     []byte
 	parts    []string
-	nameless bool // no call can name the client by the parts
+	nameless bool // no request can name the client by the parts
 }
 
-// Add adds a part, which is cut after so many bytes.
+// Add adds a part, cut after most bytes.
 func (b *Builder) Add(part string, most int) {
 	if len(part) > most {
 		b.AddCut(part[:most])
@@ -90,13 +89,13 @@ func (b *Builder) Add(part string, most int) {
 	b.nameless = b.nameless || !utf8.ValidString(part)
 }
 
-// AddCut adds a part of which this is the beginning.
+// AddCut adds a part of which only the beginning is known.
 func (b *Builder) AddCut(part string) {
 	b.text = appendCut(b.separated(), part)
 	b.Nameless()
 }
 
-// Nameless has no call name the client by the parts.
+// Nameless marks a key whose parts no request can use.
 func (b *Builder) Nameless() { b.nameless = true }
 
 func (b *Builder) separated() []byte {
@@ -109,7 +108,7 @@ func (b *Builder) separated() []byte {
 // Text is the key.
 func (b *Builder) Text() string { return string(b.text) }
 
-// Parts are those of the key, nil if one is cut, or has bytes that are not UTF-8.
+// Parts returns the parts of the key, or nil if one is cut or is not valid UTF-8.
 func (b *Builder) Parts() []string {
 	if b.nameless {
 		return nil
@@ -120,7 +119,7 @@ func (b *Builder) Parts() []string {
 // Join is the text of a key.
 func Join(parts []string) string { return JoinCut(parts, math.MaxInt) }
 
-// JoinCut is the text of a key of which each part is cut after so many bytes.
+// JoinCut is the text of a key with each part cut after most bytes.
 func JoinCut(parts []string, most int) string {
 	var b Builder
 	for _, p := range parts {
@@ -129,8 +128,8 @@ func JoinCut(parts []string, most int) string {
 	return b.Text()
 }
 
-// split returns the parts of a key. It takes all that [Join] returns, and more: only a quote
-// at the beginning of a part has a meaning.
+// split returns the parts of a key. It accepts everything that [Join] returns, and more: a quote is special
+// only at the beginning of a part.
 func split(text string) (parts []string, err error) {
 	for {
 		part, rest := text, ""
@@ -139,7 +138,7 @@ func split(text string) (parts []string, err error) {
 			if err != nil {
 				return nil, errors.New("a quoted part does not end, or has an invalid escape")
 			}
-			part, _ = strconv.Unquote(quoted) // which QuotedPrefix has checked
+			part, _ = strconv.Unquote(quoted) // checked by QuotedPrefix
 			rest = text[len(quoted):]
 		} else if i := strings.IndexByte(text, ' '); i >= 0 {
 			part, rest = text[:i], text[i:]
@@ -158,8 +157,8 @@ func split(text string) (parts []string, err error) {
 	}
 }
 
-// Read returns the parts of a key of n that somebody has written: the parts, or the text of
-// all in one. What cannot be read comes back as it is.
+// Read returns the n parts of a key that somebody wrote: the parts, or one text of them all. What cannot be
+// read is returned unchanged.
 func Read(written []string, n int) []string {
 	if len(written) == 1 && (n > 1 || strings.HasPrefix(written[0], `"`)) {
 		if parts, err := split(written[0]); err == nil && len(parts) == n {

@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// A name is a client in few bytes, for tables and for other nodes: a kind, and the bytes of the
-// address, or of the parts of a key as far as they fit, each part behind its length. It is copied for
-// every client that gets a slot in a table, so nothing is formatted here.
+// A name is a client in few bytes, for tables and for other nodes: a kind, and the bytes of the address, or
+// the parts of a key as far as they fit, each after its length. It is copied for every client that gets a
+// slot in a table, so nothing is formatted here.
 const (
 	nameAddr4   = '4' // 4 bytes
 	nameAddr6   = '6' // the upper 8 bytes
@@ -17,18 +17,18 @@ const (
 	nameParts   = 'p'
 	namePartial = 'c' // parts, of which some were cut
 
-	partCut  = 1 << 7 // in the length of a part that was cut; with none, the last was
-	printLen = 8      // of its fingerprint, at the end of a part that was cut, if it fits
+	partCut  = 1 << 7 // in the length of a part that was cut; if no part has it, the last one was
+	printLen = 8      // of its fingerprint, at the end of a cut part, if it fits
 )
 
-// MaxName is the longest name, in bytes. A length has room beside partCut.
+// MaxName is the longest name, in bytes. A length must not reach partCut.
 const MaxName = partCut - 1
 
-// Part is a part of a key as a name has it.
+// Part is a part of a key, as in a name.
 type Part struct {
 	Bytes []byte // as far as they are known
 	Cut   bool
-	Print []byte // of a part that was cut, and not too short for it, [Fingerprint] of the whole part
+	Print []byte // of a part that was cut and is long enough, [Fingerprint] of the whole part
 }
 
 // AppendName4 appends the name of an IPv4 address.
@@ -46,8 +46,8 @@ func AppendName16(dst []byte, hi, lo uint64) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(append(dst, nameAddr16), hi), lo)
 }
 
-// AppendNameOf appends the name of a key's parts within the capacity of dst, which is at most
-// [MaxName] and empty. It cuts the longest parts, whose fingerprints are keyed with secret.
+// AppendNameOf appends the name of a key's parts within the capacity of dst, which is empty and at most
+// [MaxName]. It cuts the longest parts, whose fingerprints are keyed with secret.
 func AppendNameOf(dst []byte, parts [][]byte, secret *[32]byte) []byte {
 	dst = append(dst, nameParts)
 	most := longestPart(parts, cap(dst)-len(dst))
@@ -67,8 +67,8 @@ func AppendNameOf(dst []byte, parts [][]byte, secret *[32]byte) []byte {
 	return dst
 }
 
-// longestPart is how much each part may have, so that all of them fit into so much room, each
-// behind its length. Short ones stay whole, so that no address hides behind a long path.
+// longestPart returns the longest size of a part so that all of them fit into room, each after its length.
+// Short ones stay whole, so that no address hides behind a long path.
 func longestPart(parts [][]byte, room int) (most int) {
 	left, longer := room-len(parts), len(parts)
 	for longer > 0 && left >= longer {
@@ -86,7 +86,7 @@ func longestPart(parts [][]byte, room int) (most int) {
 // Prefixes are the prefix lengths by which a rule groups addresses.
 type Prefixes struct{ Bits4, Bits6 uint8 }
 
-// Prefix returns the prefix that a name stands for, if its client is an address.
+// Prefix returns the prefix of a name, if its client is an address.
 func (g Prefixes) Prefix(name []byte) (netip.Prefix, bool) {
 	if len(name) == 0 {
 		return netip.Prefix{}, false
@@ -102,9 +102,8 @@ func (g Prefixes) Prefix(name []byte) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// Parse takes a name apart: into the prefix by which its address is grouped, or, with the zero
-// Prefix, into the parts of its key, which refer to name. If one was cut, later ones may be missing.
-// ok is false if name is no name.
+// Parse splits a name into the prefix that groups its address or, with the zero Prefix, the parts of its key,
+// which refer to name. If one was cut, later ones may be missing. ok is false if name is invalid.
 func (g Prefixes) Parse(name []byte) (p netip.Prefix, parts []Part, ok bool) {
 	if p, ok = g.Prefix(name); ok || len(name) == 0 || name[0] != nameParts && name[0] != namePartial {
 		return p, nil, ok
@@ -131,7 +130,7 @@ func (g Prefixes) Parse(name []byte) (p netip.Prefix, parts []Part, ok bool) {
 	return p, parts, true
 }
 
-// Text is the text of a name, with an ellipsis after each part that was cut. What is no name is quoted.
+// Text formats a name, with an ellipsis after each cut part. An invalid name is quoted.
 func (g Prefixes) Text(name []byte) string {
 	p, parts, ok := g.Parse(name)
 	switch {
@@ -153,8 +152,8 @@ func (g Prefixes) Text(name []byte) string {
 	return b.Text()
 }
 
-// Fingerprint is a keyed hash of a text, by which people can tell apart clients whose keys they must not
-// read. It is cryptographic, so nobody without the secret learns from it what the text is.
+// Fingerprint is a keyed hash of a text, by which people can distinguish clients whose keys they must not
+// read. It is cryptographic, so without the secret nobody learns the text from it.
 func Fingerprint(secret *[32]byte, text []byte) (sum [8]byte) {
 	h := sha256.New()
 	h.Write(fingerprintDomain)
@@ -165,5 +164,5 @@ func Fingerprint(secret *[32]byte, text []byte) (sum [8]byte) {
 	return sum
 }
 
-// fingerprintDomain keeps fingerprints apart from all else that the secret keys.
+// fingerprintDomain separates fingerprints from everything else keyed with the secret.
 var fingerprintDomain = []byte("fastlimit fingerprint v1")

@@ -9,18 +9,18 @@ import (
 	"github.com/fastlimit/fastlimit/internal/safetext"
 )
 
-// Bounds on lists. They are far above the lists that are published, and keep a path that
-// was mistyped from taking the machine's memory.
+// Bounds on lists. They are far above published lists, and keep a mistyped path from exhausting the machine's
+// memory.
 const (
 	MaxFile    = 64 << 20  // bytes of a file
 	MaxEntries = 1_000_000 // of both lists, in files and in the configuration
 )
 
-// EntryBytes is the most memory that an entry takes while the process runs, in bytes,
-// with what is needed to replace it (TestEntryBytes).
+// EntryBytes is the most memory that an entry takes while the process runs, in bytes, including what is
+// needed to replace it (TestEntryBytes).
 const EntryBytes = 320
 
-// Mistake is a line that is no entry.
+// Mistake is a line that is not an entry.
 type Mistake struct {
 	Line, Column int // from 1, in characters
 	Problem, Fix string
@@ -31,13 +31,12 @@ func (m *Mistake) Error() string {
 	return fmt.Sprintf("%d:%d: %s; %s", m.Line, m.Column, m.Problem, m.Fix)
 }
 
-// maxMistakes bounds what is said of one file. One with more is no list of addresses.
+// maxMistakes bounds the mistakes reported of one file. One with more is not a list of addresses.
 const maxMistakes = 10
 
 const wantEntry = "write one address or prefix on each line, for example 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32"
 
-// Parse reads the content of a file. With mistakes, at most ten of which are returned,
-// there are no entries.
+// Parse reads the content of a file. With mistakes, of which at most ten are returned, there are no entries.
 func Parse(data []byte) ([]netip.Prefix, []Mistake) {
 	text := strings.TrimPrefix(string(data), "\ufeff") // some editors begin a file with it
 	all := make([]netip.Prefix, 0, min(strings.Count(text, "\n")+1, MaxEntries+1))
@@ -70,10 +69,9 @@ func Parse(data []byte) ([]netip.Prefix, []Mistake) {
 	return all, nil
 }
 
-// ParsePrefix reads a prefix or an address. IPv4-mapped IPv6 becomes IPv4, as
-// clients do: a socket that takes both reports IPv4 peers in the mapped form. Bits beyond
-// the length are refused, since 10.1.2.3/8 may mean the host or the network. problem is ""
-// if nothing is wrong.
+// ParsePrefix reads a prefix or an address. IPv4-mapped IPv6 becomes IPv4, as it does for clients: a
+// dual-stack socket reports IPv4 peers in the mapped form. Bits beyond the length are refused, since
+// 10.1.2.3/8 may mean the host or the network. problem is "" if nothing is wrong.
 func ParsePrefix(s string) (p netip.Prefix, problem, fix string) {
 	if !strings.Contains(s, "/") {
 		ip, err := netip.ParseAddr(s)
@@ -102,7 +100,7 @@ func ParsePrefix(s string) (p netip.Prefix, problem, fix string) {
 	return p, "", ""
 }
 
-// wantPrefix is what to write instead of something that is no prefix.
+// wantPrefix says what to write instead of an invalid prefix.
 func wantPrefix(s string) string {
 	if strings.ContainsAny(s, " \t,") {
 		return wantEntry

@@ -19,20 +19,20 @@ import (
 type File struct {
 	List     policy.ListVerdict // ListAllow or ListDeny
 	Path     string
-	Prefixes []netip.Prefix // as they were read last
+	Prefixes []netip.Prefix // as last read
 }
 
-// Config is what a [Set] works with.
+// Config configures a [Set].
 type Config struct {
-	Allow, Deny []netip.Prefix // those that are written in the configuration
-	Files       []File         // as the configuration was read
+	Allow, Deny []netip.Prefix // written in the configuration
+	Files       []File         // as read with the configuration
 
 	// Read reads a file of at most MaxFile bytes.
 	Read func(path string) ([]byte, error)
 	Log  *slog.Logger
 }
 
-// Count is how many entries there are, in files and in the configuration.
+// Count returns the number of entries, in files and in the configuration.
 func (c *Config) Count() int {
 	n := len(c.Allow) + len(c.Deny)
 	for i := range c.Files {
@@ -41,7 +41,7 @@ func (c *Config) Count() int {
 	return n
 }
 
-// lookEvery is the pause between two looks at the files.
+// lookEvery is the interval between checks of the files.
 const lookEvery = time.Second
 
 // Set follows the files of a configuration. Make it with [New]; all methods are safe for
@@ -54,20 +54,20 @@ type Set struct {
 	files []followed
 }
 
-// followed is a file and what became of it. Only the goroutine that looks writes it, and
-// what Files shows with mu held.
+// followed is a file and its state. Only the goroutine that checks writes it, and holds mu for what Files
+// shows.
 type followed struct {
 	File
 	looked   bool        // at least once
-	last     fs.FileInfo // at the last look
+	last     fs.FileInfo // at the last check
 	tried    bool        // it has been read since the configuration was
-	taken    fs.FileInfo // as it was read last, with or without success
-	at       time.Time   // when it was read with success
-	err      string      // what was wrong with it when it was read last; "": nothing
+	taken    fs.FileInfo // as last read, with or without success
+	at       time.Time   // when it was last read successfully
+	err      string      // what was wrong when it was last read; "": nothing
 	failures uint64
 }
 
-// New returns a set of the files of a configuration, which has just been read.
+// New returns a set for the files of a configuration that has just been read.
 func New(c Config) *Set {
 	s := &Set{config: c, again: make(chan struct{}, 1)}
 	now := time.Now()
@@ -77,17 +77,17 @@ func New(c Config) *Set {
 	return s
 }
 
-// State is what is known of a file.
+// State is the state of a file.
 type State struct {
 	List     policy.ListVerdict
 	Path     string
 	Entries  int
 	Read     time.Time // when its entries were read
-	Error    string    // what is wrong with it now, so that its entries are old ones; "": nothing
-	Failures uint64    // times that it could not be read
+	Error    string    // why its entries are old ones; "": they are current
+	Failures uint64    // how often it could not be read
 }
 
-// Files are the states of all files, in the order of the configuration.
+// Files returns the states of all files, in the order of the configuration.
 func (s *Set) Files() []State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,8 +99,8 @@ func (s *Set) Files() []State {
 	return all
 }
 
-// Start looks at the files once a second until ctx ends. apply has requests that begin from
-// then on decided by new lists; it is called by one goroutine.
+// Start checks the files once a second until ctx ends. apply makes new requests be decided by new lists; one
+// goroutine calls it.
 func (s *Set) Start(ctx context.Context, apply func(*policy.Lists)) (stopped <-chan struct{}) {
 	end := make(chan struct{})
 	go func() {
@@ -125,24 +125,24 @@ func (s *Set) Start(ctx context.Context, apply func(*policy.Lists)) (stopped <-c
 	return end
 }
 
-// Reread has all files read, whether they have changed or not. It does not wait for that.
+// Reread has all files read, changed or not. It does not wait for that.
 func (s *Set) Reread() {
 	select {
 	case s.again <- struct{}{}:
-	default: // asked for already
+	default: // already asked for
 	}
 }
 
-// look reads the files that have changed, and applies the lists if any entry has. It logs
-// after that: what the log says is in force.
+// look reads the files that have changed, and applies the lists if any entry has. It logs afterwards, so what
+// the log says is in force.
 func (s *Set) look(anyway bool, apply func(*policy.Lists)) {
 	changed := false
-	var news []news
+	var results []outcome
 	for i := range s.files {
 		if s.due(i, anyway) {
 			n := s.read(i)
 			changed = changed || n.changed
-			news = append(news, n)
+			results = append(results, n)
 		}
 	}
 	if changed {
@@ -152,21 +152,21 @@ func (s *Set) look(anyway bool, apply func(*policy.Lists)) {
 		}
 		apply(l)
 	}
-	for i := range news {
-		s.tell(&news[i])
+	for i := range results {
+		s.report(&results[i])
 	}
 }
 
-// news is what reading a file has brought.
-type news struct {
+// outcome is the result of reading a file.
+type outcome struct {
 	*followed      // nil: nothing
 	changed   bool // its entries
 	mended    bool // it had a mistake before
-	before    int  // entries
+	before    int  // number of entries
 }
 
-// due reports whether a file has to be read: it is not as it was when it was read last, and
-// is as it was at the last look.
+// due reports whether a file has to be read: it differs from when it was last read, and has not changed since
+// the last check.
 func (s *Set) due(i int, anyway bool) bool {
 	f := &s.files[i]
 	now := filestat.Look(f.Path)
@@ -176,15 +176,15 @@ func (s *Set) due(i int, anyway bool) bool {
 	return anyway || settled && !known
 }
 
-// read reads a file. Of one that is being written it takes nothing.
-func (s *Set) read(i int) (n news) {
+// read reads a file. It ignores one that is being written.
+func (s *Set) read(i int) (n outcome) {
 	f := &s.files[i]
 	before, entries := f.last, len(f.Prefixes)
 	prefixes, err := s.parse(f)
 	if err == nil && !filestat.Same(before, filestat.Look(f.Path)) {
-		return news{} // see the next look
+		return outcome{} // wait for the next check
 	}
-	n = news{followed: f, before: entries}
+	n = outcome{followed: f, before: entries}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f.tried, f.taken = true, before
@@ -201,9 +201,9 @@ func (s *Set) read(i int) (n news) {
 	return n
 }
 
-// tell logs what reading a file has brought. One that has lost all its entries is rather the
-// end of a failed download than meant.
-func (s *Set) tell(n *news) {
+// report logs the result of reading a file. One that has lost all its entries is more likely a failed
+// download than intended.
+func (s *Set) report(n *outcome) {
 	if n.followed == nil {
 		return
 	}
@@ -218,7 +218,7 @@ func (s *Set) tell(n *news) {
 	}
 }
 
-// parse reads a file. Its error begins with the place where there is one.
+// parse reads a file. Its error begins with the position, if there is one.
 func (s *Set) parse(f *followed) ([]netip.Prefix, error) {
 	data, err := s.config.Read(f.Path)
 	if err != nil {
@@ -245,7 +245,7 @@ func (s *Set) parse(f *followed) ([]netip.Prefix, error) {
 	return prefixes, nil
 }
 
-// compile makes lists of all entries.
+// compile makes lists from all entries.
 func (s *Set) compile() (*policy.Lists, error) {
 	allow, deny := [][]netip.Prefix{s.config.Allow}, [][]netip.Prefix{s.config.Deny}
 	for i := range s.files {

@@ -17,8 +17,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/strictjson"
 )
 
-// change is what somebody wants of a rule. Its fields are those of the file, "" and 0 where that
-// holds.
+// change is what somebody wants to change of a rule. Its fields are as in the file, "" and 0 for what stays.
 type change struct {
 	Rule, Mode, Rate string
 	Burst            uint64
@@ -34,7 +33,7 @@ type body struct {
 	AllNodes bool `json:"all_nodes"`
 }
 
-// change is what it wants of a rule, and for how long. The error has a method HTTPStatus.
+// change converts the body to a change of a rule, and for how long. The error has a method HTTPStatus.
 func (b *body) change(rule string) (c change, life time.Duration, err error) {
 	c = change{Rule: rule, Mode: b.Mode, Rate: b.Rate}
 	if b.Burst != nil {
@@ -52,7 +51,7 @@ const example = `send for example {"mode":"shadow","for":"30m"} or {"rate":"50/s
 
 var wants = map[string]string{"mode": "enforce or shadow", "rate": `a text such as "50/s"`, "burst": "a whole number above 0", "all_nodes": "true or false"}
 
-// on makes the change, which has been checked.
+// on applies the change, which has been checked.
 func (c *change) on(rc *fastlimit.RuleConfig) {
 	switch c.Mode {
 	case fastlimit.Enforce.String():
@@ -68,7 +67,7 @@ func (c *change) on(rc *fastlimit.RuleConfig) {
 	}
 }
 
-// text is the change as who makes it writes it.
+// text is the change in the words of a request.
 func (c *change) text() string {
 	var words []string
 	if c.Mode != "" {
@@ -83,7 +82,7 @@ func (c *change) text() string {
 	return strings.Join(words, " ")
 }
 
-// check says what is wrong with a change by itself. What a rule cannot keep the limiter says.
+// check says what is wrong with a change alone. The limiter checks whether the rule is still valid.
 func (c *change) check() error {
 	if *c == (change{Rule: c.Rule}) {
 		return operator.Refuse(http.StatusBadRequest, "nothing to change: %s", example)
@@ -100,7 +99,7 @@ func (c *change) check() error {
 	return nil
 }
 
-// over is the change with what a later one says besides.
+// over returns the change with a later one applied on top.
 func (c *change) over(later change) change {
 	if later.Mode == "" {
 		later.Mode = c.Mode
@@ -114,9 +113,9 @@ func (c *change) over(later change) change {
 	return later
 }
 
-// Change makes the change of a body, JSON such as {"mode":"shadow","for":"30m"}, beside what is live
-// of the rule already. When it returns the rule holds so, with "all_nodes":true also on the others of
-// a cluster that could be reached. by says who wants it, for the log. The error has a method HTTPStatus.
+// Change makes the change in a body, JSON such as {"mode":"shadow","for":"30m"}, on top of what is live for
+// the rule. When it returns the rule is changed, with "all_nodes":true also on the other nodes of the cluster
+// that could be reached. by names the caller, for the log. The error has a method HTTPStatus.
 func (s *Set) Change(ctx context.Context, rule string, b []byte, by string) (any, error) {
 	var want body
 	if err := strictjson.Decode(b, &want); err != nil {
@@ -134,7 +133,7 @@ func (s *Set) Change(ctx context.Context, rule string, b []byte, by string) (any
 		return nil, err
 	}
 	if want.AllNodes {
-		shown.Nodes = s.tell(ctx)
+		shown.Nodes = s.askAll(ctx)
 	}
 	return shown, nil
 }
@@ -167,7 +166,7 @@ func (s *Set) make(c change, life time.Duration, by string, forAll bool) (*Shown
 	return s.shown(&file[at], &next), nil
 }
 
-// Undo has a rule go back now, here or on all nodes. The error has a method HTTPStatus.
+// Undo reverts a rule now, here or on all nodes. The error has a method HTTPStatus.
 func (s *Set) Undo(ctx context.Context, rule string, forAll bool, by string) (any, error) {
 	if forAll && s.peers() == nil {
 		return nil, errAlone
@@ -177,7 +176,7 @@ func (s *Set) Undo(ctx context.Context, rule string, forAll bool, by string) (an
 		return nil, err
 	}
 	if forAll {
-		shown.Nodes = s.tell(ctx)
+		shown.Nodes = s.askAll(ctx)
 	}
 	return shown, nil
 }
@@ -199,13 +198,13 @@ func (s *Set) undo(rule, by string, forAll bool) (*Shown, error) {
 	s.set(file, rest)
 	s.config.Log.Info("live rule ended", withScope(forAll, slog.String("by", by), slog.String("rule", rule))...)
 	if forAll {
-		// Others may have it for as long as anybody could have said.
+		// Others may keep it for as long as anybody could have asked for.
 		s.share(&live{change: change{Rule: rule}, by: by, until: time.Now().Add(operator.MaxFor)}, true)
 	}
 	return s.shown(&file[at], nil), nil
 }
 
-// withScope adds to a line that a change is for all nodes.
+// withScope adds to a log line that a change is for all nodes.
 func withScope(forAll bool, attrs ...any) []any {
 	if forAll {
 		attrs = append(attrs, slog.Bool("all_nodes", true))
@@ -217,7 +216,7 @@ func without(all []live, rule string) []live {
 	return slices.DeleteFunc(slices.Clone(all), func(l live) bool { return l.Rule == rule })
 }
 
-// noRule is the refusal of a name. The rules that prefixes make follow their rule.
+// noRule is the error for an unknown name. Rules made from prefixes come after their rule.
 func (s *Set) noRule(name string) error {
 	var have []string
 	for i := range s.file {
@@ -226,7 +225,7 @@ func (s *Set) noRule(name string) error {
 	return operator.NoRule(name, have)
 }
 
-// refused is why the rules do not hold with a change: most often it is about the rule itself.
+// refused is why the rules are not valid with a change: usually because of the rule itself.
 func refused(rule string, err error) error {
 	if all := field.All(err); len(all) > 0 {
 		e, of := all[0], ""

@@ -7,7 +7,7 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// Limit is what can change of a rule, as it holds: a burst that nobody wrote is filled in.
+// Limit is what can change of a rule, as in force: a burst that nobody wrote is filled in.
 type Limit struct {
 	Mode  string `json:"mode"`
 	Rate  string `json:"rate"`
@@ -18,11 +18,11 @@ type Limit struct {
 type Shown struct {
 	Rule string `json:"rule"`
 	Limit
-	File        Limit    `json:"file"`         // what the file says, and will hold again
+	File        Limit    `json:"file"`         // what the file says, and will be in force again
 	SecondsLeft *float64 `json:"seconds_left"` // until then; null: nothing is live
-	By          string   `json:"by,omitempty"` // who has made the last change
+	By          string   `json:"by,omitempty"` // who made the last change
 
-	Nodes []NodeAnswer `json:"nodes,omitempty"` // of a change for all: what the others have made of it
+	Nodes []NodeAnswer `json:"nodes,omitempty"` // for a change on all nodes: the results on the others
 }
 
 // List is the document of GET /v1/rules.
@@ -46,7 +46,7 @@ func (s *Set) List() any {
 	return list
 }
 
-// shown is a rule of the file with what is live of it, nil if nothing.
+// shown is a rule of the file with what is live for it, or nil for nothing.
 func (s *Set) shown(spec *policy.RuleSpec, l *live) *Shown {
 	now := spec.Limit
 	shown := &Shown{Rule: now.Name, File: limitOf(&now)}
@@ -67,10 +67,10 @@ func limitOf(c *fastlimit.RuleConfig) Limit {
 	return l
 }
 
-// Left is the time until a rule goes back; 0: nothing is live of it.
+// Left is the time until a rule reverts; 0: nothing is live for it.
 func (s *Set) Left(rule string) time.Duration { return s.Ends()[rule] }
 
-// Ends are the times to the ends of what is live, of each rule; 0 where nothing is.
+// Ends are the times until rules revert, by rule; 0 where nothing is live.
 func (s *Set) Ends() map[string]time.Duration {
 	file, all := s.current()
 	ends := map[string]time.Duration{}

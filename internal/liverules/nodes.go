@@ -18,35 +18,34 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// Nodes tell each other what is to hold on all of them. Each keeps, for a rule, the last change
-// that it has heard of, and gives it to whoever asks; changes have versions, so that all nodes
-// agree on which is the last one, in whatever order they hear of them. A node asks, and is never
-// told: an answer is fresh, where a message might be sent again by somebody years later. Who makes a
-// change asks the others to ask; and each asks one of the others now and then, and those that
-// have come up, so that a node that was away follows.
+// Nodes exchange what is to be in force on all of them. Each keeps, for a rule, the last change that it
+// knows, and sends it to any node that asks. Changes have versions, so all nodes agree on the last one, in
+// whatever order they learn of them. A node only pulls: an answer is fresh, while a pushed message might be
+// replayed years later. A node that makes a change asks the others to pull it; each also pulls from one of
+// the others now and then, and from those that come up, so that a node that was away catches up.
 
 // Peers are the other nodes.
 type Peers interface {
 	Node() string    // the name of this one
 	Peers() []string // those that are up
-	Away() []string  // those that were, and have not said that they go
-	// Ask returns what a peer answers to a question, by its [Set.Answer].
+	Away() []string  // those that were up, and have not left
+	// Ask returns a peer's answer to a question, from its [Set.Answer].
 	Ask(ctx context.Context, peer string, question []byte) ([]byte, error)
 }
 
 const (
-	lookEvery  = time.Second      // whether nodes have come up
+	lookEvery  = time.Second      // checks whether nodes have come up
 	askEvery   = 10 * time.Second // at least one of them
 	askTimeout = 5 * time.Second
-	// tellTimeout is within the time that the command line waits for an answer.
-	tellTimeout = 3 * time.Second
-	// askedAtOnce bounds whom a node asks at a time, as all others may ask the same one.
+	// shareTimeout is within the time that the command line waits for an answer.
+	shareTimeout = 3 * time.Second
+	// askedAtOnce bounds the peers asked at a time, as all others may ask the same one.
 	askedAtOnce = 2
 	mostShared  = 256       // rules
-	mostAhead   = time.Hour // of another node's clock
+	mostAhead   = time.Hour // how far another node's clock may be ahead
 )
 
-// version orders changes of all nodes: by their time, or just after those that were known.
+// version orders changes of all nodes by time, or just after those already known.
 type version struct {
 	At   int64  // ms since 1970
 	Node string // that made the change
@@ -56,15 +55,15 @@ func (v version) compare(o version) int {
 	return cmp.Or(cmp.Compare(v.At, o.At), strings.Compare(v.Node, o.Node))
 }
 
-// shared is the last change of a rule that is for all nodes.
+// shared is the last change of a rule for all nodes.
 type shared struct {
 	live
 	version version
-	undone  bool   // the rule is to be as the file says
-	problem string // why it does not hold here; "": it does, or has held
+	undone  bool   // the rule is to be as in the file
+	problem string // why it is not in force here; "": it is, or has been
 }
 
-// record is how nodes, and the state file, write it.
+// record is a change as sent to nodes and in the state file.
 type record struct {
 	Saved
 	Version version
@@ -75,7 +74,7 @@ func (c *shared) record() record {
 	return record{Saved{c.Rule, c.Mode, c.Rate, c.Burst, c.by, time.Until(c.until)}, c.version, c.undone}
 }
 
-// read reads what another node says, which may be anything.
+// read reads a record from another node, which may contain anything.
 func (r *record) read(age time.Duration) (c shared, ok bool) {
 	c = shared{version: r.Version, undone: r.Undone}
 	c.change = change{r.Rule, r.Mode, r.Rate, r.Burst}
@@ -83,16 +82,16 @@ func (r *record) read(age time.Duration) (c shared, ok bool) {
 	return c, r.Left > age && r.Rule != "" && (c.undone || c.check() == nil)
 }
 
-// NodeAnswer is what a node made of a change for all nodes.
+// NodeAnswer is a node's result for a change on all nodes.
 type NodeAnswer struct {
 	Node    string `json:"node"`
 	Follows bool   `json:"follows"`
-	Problem string `json:"problem,omitempty"` // why it does not, or not yet
+	Problem string `json:"problem,omitempty"` // why not, or not yet
 }
 
 // question is what nodes ask each other.
 type question struct {
-	Ask bool `json:"ask"` // whoever gets this is to ask back
+	Ask bool `json:"ask"` // the receiver is to ask back
 }
 
 type answer struct {
@@ -135,7 +134,7 @@ func (s *Set) records() (all []record) {
 	return all
 }
 
-// ask asks a peer, and has hold what is newer there than here. The error is about what does not.
+// ask asks a peer, and applies what is newer there than here. The error is about what could not be applied.
 func (s *Set) ask(ctx context.Context, peer string) error {
 	b, err := s.peers().Ask(ctx, peer, []byte("{}"))
 	if err != nil {
@@ -148,7 +147,7 @@ func (s *Set) ask(ctx context.Context, peer string) error {
 	return s.merge(a.Rules, 0)
 }
 
-// merge takes what is newer than what is known, of that age.
+// merge takes records, age old, that are newer than what is known.
 func (s *Set) merge(records []record, age time.Duration) error {
 	s.config.Changing.Lock()
 	defer s.config.Changing.Unlock()
@@ -171,7 +170,7 @@ func (s *Set) merge(records []record, age time.Duration) error {
 	return errors.Join(errs...)
 }
 
-// take has a change hold here that another node has made. Called with Changing held.
+// take applies a change that another node made. Called with Changing held.
 func (s *Set) take(c *shared) error {
 	file, all := s.current()
 	if find(file, c.Rule) < 0 {
@@ -220,7 +219,7 @@ func (s *Set) keep(c *shared) {
 	s.shared[c.Rule] = *c
 }
 
-// waiting is what all nodes should have and this one could not, of rules that a file has.
+// waiting returns the changes for all nodes that could not be applied here, of rules in the file.
 func (s *Set) waiting(file []policy.RuleSpec, all []live) (more []live) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,7 +231,7 @@ func (s *Set) waiting(file []policy.RuleSpec, all []live) (more []live) {
 	return more
 }
 
-// done notes what could not hold before.
+// done marks changes that could not be applied before and now are.
 func (s *Set) done(all []live) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,21 +242,21 @@ func (s *Set) done(all []live) {
 	}
 }
 
-// share makes a change that holds here one for all nodes. Called with Changing held.
+// share makes a change that is in force here one for all nodes. Called with Changing held.
 func (s *Set) share(l *live, undone bool) {
 	known := s.known(l.Rule)
 	s.keep(&shared{live: *l, undone: undone, version: version{max(time.Now().UnixMilli(), known.At+1), s.peers().Node()}})
 }
 
-// tell has all nodes ask for what was shared, and returns what came of it. The change is made
-// already, so that it goes on when who wanted it has gone.
-func (s *Set) tell(ctx context.Context) []NodeAnswer {
+// askAll has all nodes ask for what was shared, and returns the results. The change has been made already, so
+// it continues if the caller has gone.
+func (s *Set) askAll(ctx context.Context) []NodeAnswer {
 	names := s.peers().Peers()
 	answers := make([]NodeAnswer, len(names))
 	for _, name := range s.peers().Away() {
 		answers = append(answers, NodeAnswer{Node: name, Problem: "it is away"})
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shareTimeout)
 	defer cancel()
 	var asking sync.WaitGroup
 	for i, name := range names {

@@ -1,9 +1,9 @@
-// Package liverules keeps what operators change of rules while a node runs: a mode, a rate or a
-// burst beside that of the configuration file, for a while. A rule goes back by itself.
+// Package liverules keeps operators' changes to rules while a node runs: a mode, a rate or a burst that
+// overrides the configuration file for a while. A rule reverts automatically.
 //
-// A change is made as a reload is, with other rules: the state of clients stays, and a looser
-// limit or shadow mode holds from the next request on. It is of this node, in its memory, or of all
-// nodes of a cluster ([Set.Join]).
+// A change works like a reload with other rules: the state of clients stays, and a looser limit or shadow
+// mode takes effect from the next request on. It applies to this node, in its memory, or to all nodes of a
+// cluster ([Set.Join]).
 package liverules
 
 import (
@@ -16,19 +16,19 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// Config is what a [Set] works with. Accept is optional.
+// Config configures a [Set]. Accept is optional.
 type Config struct {
-	// Changing is held by whoever has other rules hold, here or by a reload.
+	// Changing is held while rules are replaced, here or by a reload.
 	Changing sync.Locker
-	// Apply has requests decided by other rules from then on, or by those of before with an error. It
+	// Apply makes requests be decided by other rules from then on, or with an error by the previous ones. It
 	// is called with Changing held.
 	Apply func([]policy.RuleSpec) error
 	Log   *slog.Logger
 
-	Accept bool // has what other nodes want of all nodes hold here
+	Accept bool // apply other nodes' changes for all nodes here
 }
 
-// retry is the pause after a rule could not go back.
+// retry is the pause after a rule could not be reverted.
 const retry = 10 * time.Second
 
 // Set is the live rules of a node. Make it with [New]; all methods are safe for concurrent use.
@@ -36,20 +36,20 @@ type Set struct {
 	config Config
 	kick   chan struct{} // another end may be the next
 
-	mu     sync.Mutex // guards what follows, which only who has Changing replaces; held briefly
+	mu     sync.Mutex // guards what follows, which is replaced only with Changing held; held briefly
 	file   []policy.RuleSpec
-	live   []live            // in the order of their changes
+	live   []live            // in the order they were made
 	shared map[string]shared // by rule
 	others Peers             // nil: there are none
 }
 
-// live is what holds for a rule beside the file.
+// live is an override of a rule in the file.
 type live struct {
 	change
 	by    string
 	until time.Time // with a monotonic reading
 
-	restored bool // Restore has made it, and nobody has changed it since
+	restored bool // by Restore, and not changed since
 }
 
 // New returns a set without changes to the rules of a file.
@@ -57,7 +57,7 @@ func New(c Config, file []policy.RuleSpec) *Set {
 	return &Set{config: c, file: file, kick: make(chan struct{}, 1), shared: map[string]shared{}}
 }
 
-// Join has the set be one of those of all nodes. Call it before Start, if there are others.
+// Join connects the set to those of the other nodes. Call it before Start, if there are any.
 func (s *Set) Join(p Peers) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +70,7 @@ func (s *Set) peers() Peers {
 	return s.others
 }
 
-// Start has rules go back at their time, and follow other nodes, until ctx ends.
+// Start reverts rules in time, and follows other nodes, until ctx ends.
 func (s *Set) Start(ctx context.Context) (stopped <-chan struct{}) {
 	end := make(chan struct{})
 	var loops sync.WaitGroup
@@ -99,17 +99,17 @@ func (s *Set) Start(ctx context.Context) (stopped <-chan struct{}) {
 	return end
 }
 
-// untilNext is the time to the end that comes first.
+// untilNext is the time until the next rule reverts.
 func (s *Set) untilNext() time.Duration {
 	_, all := s.current()
-	next := time.Hour // a turn for nothing
+	next := time.Hour // a spurious step
 	for i := range all {
 		next = min(next, time.Until(all[i].until))
 	}
 	return max(0, next)
 }
 
-// end has those rules go back whose time is up.
+// end reverts the rules whose time is up.
 func (s *Set) end(now time.Time) error {
 	s.config.Changing.Lock()
 	defer s.config.Changing.Unlock()
@@ -131,15 +131,15 @@ func (s *Set) end(now time.Time) error {
 	return nil
 }
 
-// Follow has the set go on with the rules of another file. use has requests decided by them with
-// what is live; if it returns an error nothing has changed. Of rules that are gone nothing is
-// live any more. Call it with Changing held.
+// Follow switches the set to the rules of another file. use makes requests be decided by them with what is
+// live; if it returns an error nothing has changed. For removed rules nothing is live any more. Call it with
+// Changing held.
 func (s *Set) Follow(file []policy.RuleSpec, use func([]policy.RuleSpec) error) error {
 	_, all := s.current()
 	rest := slices.DeleteFunc(slices.Clone(all), func(l live) bool { return find(file, l.Rule) < 0 })
 	more := s.waiting(file, rest)
 	err := use(changed(file, append(slices.Clip(rest), more...)))
-	if err != nil && len(more) > 0 { // a reload does not fail for another node
+	if err != nil && len(more) > 0 { // a reload does not fail because of another node
 		more = nil
 		err = use(changed(file, rest))
 	}
@@ -151,7 +151,7 @@ func (s *Set) Follow(file []policy.RuleSpec, use func([]policy.RuleSpec) error) 
 	return nil
 }
 
-// changed are the rules of a file with what is live.
+// changed returns the rules of a file with what is live.
 func changed(file []policy.RuleSpec, all []live) []policy.RuleSpec {
 	rules := slices.Clone(file)
 	for i := range all {
@@ -172,7 +172,7 @@ func (s *Set) current() (file []policy.RuleSpec, all []live) {
 	return s.file, s.live
 }
 
-// set is called with Changing held.
+// set must be called with Changing held.
 func (s *Set) set(file []policy.RuleSpec, all []live) {
 	s.mu.Lock()
 	s.file, s.live = file, all

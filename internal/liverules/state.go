@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Saved is what is live of a rule, for the next process.
+// Saved is what is live for a rule, for the next process.
 type Saved struct {
 	Rule string
 	Mode string `json:",omitempty"`
@@ -16,14 +16,14 @@ type Saved struct {
 	Left  time.Duration // when it was saved
 }
 
-// Shared is what nodes have told each other, for the next process.
+// Shared is what nodes have exchanged, for the next process.
 type Shared []record
 
-// SaveShared returns what other nodes would have to tell again.
+// SaveShared returns what other nodes would have to send again.
 func (s *Set) SaveShared() Shared { return s.records() }
 
-// RestoreShared has the set know what was saved that long ago. It changes no rule: what has held
-// is among what Restore has hold. Call it before that.
+// RestoreShared adds what was saved age ago to what is known. It changes no rule: Restore applies what was in
+// force. Call it first.
 func (s *Set) RestoreShared(all Shared, age time.Duration) {
 	for i := range all {
 		if c, ok := all[i].read(age); ok && c.version.compare(s.known(c.Rule)) > 0 && s.sharedCount() < mostShared {
@@ -44,10 +44,9 @@ func (s *Set) Save() (saved []Saved) {
 	return saved
 }
 
-// Restore has rules be what was saved that long ago, but for those that have been changed since,
-// that are gone, or whose time is up. What an earlier Restore has made is replaced: the process that
-// this one takes over from may have changed it, or taken it back. It returns how many are so because
-// of it. With an error nothing has changed.
+// Restore applies what was saved age ago, except for rules that have been changed since, that are gone, or
+// whose time is up. It replaces an earlier Restore: the process that this one takes over from may have
+// changed or reverted it. It returns how many rules are changed by it. With an error nothing has changed.
 func (s *Set) Restore(saved []Saved, age time.Duration) (n int, err error) {
 	s.config.Changing.Lock()
 	defer s.config.Changing.Unlock()

@@ -6,8 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Bans returns a collector of what operators have banned. What rules ban is counted with the
-// rules, by the server.
+// Bans returns a collector of operators' bans. The server counts bans by rules together with the rules.
 func Bans(stats func() bans.Stats) prometheus.Collector { return prom.Collector(stats, banMetrics) }
 
 var banMetrics = []prom.Metric[bans.Stats]{

@@ -7,15 +7,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Cluster returns a collector of what a cluster counts. The prefix is sync, as the
-// package is: "cluster" would be taken for Redis Cluster.
+// Cluster returns a collector of a cluster's counts. The prefix is sync, like the package: "cluster" would be
+// taken for Redis Cluster.
 func Cluster(stats func() gossip.Stats) prometheus.Collector {
 	return prom.Collector(stats, clusterMetrics)
 }
 
-// Peers are as many as there are nodes, so their names may be labels. Those that have
-// left drop out of the gauges; counters have no label of a peer, since a counter must
-// not disappear.
+// There are as many peers as nodes, so their names may be labels. Those that have left drop out of the
+// gauges; counters have no peer label, since a counter must not disappear.
 var clusterMetrics = []prom.Metric[gossip.Stats]{
 	prom.Counters("sync_bytes_total", "Bytes on the cluster's sockets, UDP and TCP, including membership and rejected data.", []string{"direction"},
 		func(s *gossip.Stats, add func(uint64, ...string)) {
@@ -71,8 +70,7 @@ var clusterMetrics = []prom.Metric[gossip.Stats]{
 	prom.Gauge("sync_mirror_bytes", "Memory that these counts use.", func(s *gossip.Stats) float64 { return float64(s.Delta.MirrorBytes) }),
 }
 
-// ruleGauge is a gauge with a series for each rule. Rules are those of the configuration,
-// so there are few.
+// ruleGauge is a gauge with a series for each rule of the configuration, of which there are few.
 func ruleGauge(name, help string, read func(s *gossip.Stats, i int) float64) prom.Metric[gossip.Stats] {
 	return prom.Gauges(name, help, []string{"rule"}, func(s *gossip.Stats, set func(float64, ...string)) {
 		for i := range s.Delta.Rules {

@@ -13,7 +13,7 @@ func Lists(files func() []lists.State) prometheus.Collector {
 
 type listFiles []lists.State
 
-// The names of files are those of the configuration, so they may be labels.
+// Files are named in the configuration, so their names may be labels.
 var listMetrics = []prom.Metric[listFiles]{
 	listGauge("list_file_entries", "Entries in force from a file of the allow or deny list.", func(f *lists.State) float64 { return float64(f.Entries) }),
 	listGauge("list_file_last_success_timestamp_seconds", "When a file of the allow or deny list was last read successfully, in seconds since 1970.",

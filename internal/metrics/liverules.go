@@ -7,8 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// LiveRules returns a collector of rules that operators have changed for a while, with the time to
-// the end.
+// LiveRules returns a collector of rules that operators have changed for a while, with the time left.
 func LiveRules(ends func() map[string]time.Duration) prometheus.Collector {
 	return prom.Collector(ends, liveRuleMetrics)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Overrides returns a collector of the overrides of rules, of the file and live.
+// Overrides returns a collector of the overrides of rules, in the file and live.
 func Overrides(stats func() overrides.Stats) prometheus.Collector {
 	return prom.Collector(stats, overrideMetrics)
 }

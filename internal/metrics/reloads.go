@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// ReloadStats is how reading the configuration again has gone.
+// ReloadStats are the results of reading the configuration again.
 type ReloadStats struct {
 	Successes, Failures uint64
 	Failed              bool      // the last time

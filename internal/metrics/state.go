@@ -6,13 +6,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Loaded is what has come of the state file at the start.
+// Loaded is the result of reading the state file at the start.
 type Loaded string
 
-// All that can come of it. Those after LoadedLater are reasons why it was ignored.
+// All results. Those after LoadedLater are reasons why it was ignored.
 const (
 	LoadedNone       Loaded = "none"   // there was none
-	LoadedAll        Loaded = "loaded" // all was taken over
+	LoadedAll        Loaded = "loaded" // everything was taken over
 	LoadedMerged     Loaded = "merged" // likewise, from a process that ended later
 	LoadedLater      Loaded = "held"   // another process has it
 	LoadedForeign    Loaded = "foreign"
@@ -24,7 +24,7 @@ const (
 	LoadedTooLarge   Loaded = "too_large"
 	LoadedTooOld     Loaded = "too_old"
 	LoadedUnreadable Loaded = "unreadable"
-	LoadedUnfit      Loaded = "unfit" // for the configuration
+	LoadedUnfit      Loaded = "unfit" // does not fit the configuration
 )
 
 // State returns a collector of the state file.

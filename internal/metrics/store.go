@@ -1,6 +1,5 @@
-// Package metrics exports the counters of shared stores and of the cluster to
-// Prometheus. It is a package of its own so that those need not import Prometheus,
-// nor the server them.
+// Package metrics exports the counters of shared stores and of the cluster to Prometheus. It is separate so
+// that those need not import Prometheus, nor the server them.
 //
 // Names and labels are an interface: dashboards and alerts refer to them. A label's
 // values must come from a closed set, or from the configuration, since Prometheus
@@ -18,9 +17,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Store returns a collector of what every shared store counts. section is that of the
-// store in the file; it is the prefix of the metrics, so that dashboards tell stores
-// apart. Help texts call the store by its name, such as Redis.
+// Store returns a collector of what every shared store counts. section is the store's in the file; it is the
+// prefix of the metrics, so that dashboards can distinguish stores. Help texts use the store's name, such as
+// Redis.
 func Store(section, store string, stats func() remote.Stats) prometheus.Collector {
 	counter := func(name, help string, read func(s *remote.Stats) uint64) prom.Metric[remote.Stats] {
 		return prom.Counter(section+"_"+name, help, read)
@@ -72,11 +71,10 @@ func roundTrips(s *remote.Stats) (n uint64, seconds float64, atMost map[float64]
 	return n + s.RoundTrips[len(remote.RoundTripBounds)], s.RoundTripSum.Seconds(), atMost
 }
 
-// Another driver adds a function like Redis for what only it counts, or none.
+// Another driver with counters of its own adds a function like Redis.
 
-// Redis returns a collector of what only the Redis driver counts, to be shown beside
-// that of [Store]. Metrics belong here only if no other store could have them, since a
-// dashboard for any store is made of those above.
+// Redis returns a collector of what only the Redis driver counts, in addition to [Store]. Metrics belong here
+// only if no other store could have them, since a dashboard for any store uses those above.
 func Redis(stats func() redisstore.Stats) prometheus.Collector {
 	return prom.Collector(stats, []prom.Metric[redisstore.Stats]{
 		prom.Counter("redis_commands_total", "Commands in all batches, including those sent again: one per batch, except in Redis Cluster.",
@@ -91,7 +89,7 @@ func Redis(stats func() redisstore.Stats) prometheus.Collector {
 	})
 }
 
-// Postgres is likewise of the PostgreSQL driver.
+// Postgres does the same for the PostgreSQL driver.
 func Postgres(stats func() pgstore.Stats) prometheus.Collector {
 	return prom.Collector(stats, []prom.Metric[pgstore.Stats]{
 		prom.Counter("postgres_statements_total", "Statements sent: one per batch, including probes.",

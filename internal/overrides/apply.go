@@ -14,26 +14,26 @@ import (
 )
 
 const (
-	// firstRoom is how many clients the first tier of a limit has room for; each
-	// further one has twice as many.
+	// firstRoom is how many clients the first tier of a limit has room for; each further one has room for
+	// twice as many.
 	firstRoom = 32
-	// entryBytes is what an override takes at most, twice: while an engine is
-	// replaced there are two. Its record comes on top, as text and parsed, and its key
-	// in each engine (TestLiveMemoryIsCounted).
+	// entryBytes is the most that an override takes, twice, since there are two engines while one is
+	// replaced. Its record comes on top, as text and parsed, and its key in each engine
+	// (TestLiveMemoryIsCounted).
 	entryBytes = 1 << 10
 )
 
-// room is a tier, and how many clients of it are taken.
+// room is a tier, and how many of its clients are taken.
 type room struct {
 	tier    *fastlimit.Rule
 	base    *fastlimit.Rule
 	limit   fastlimit.Tier // without Clients
-	clients int            // that there is room for
+	clients int            // that it has room for
 	taken   int
 	bytes   int64
 }
 
-// tierPool is the tiers of all live overrides. Used with Set.asking held.
+// tierPool holds the tiers of all live overrides. Used with Set.asking held.
 type tierPool struct {
 	rooms []*room
 	bytes int64 // of the tiers, and of the overrides in force
@@ -68,8 +68,8 @@ func (p *tierPool) place(e *entry, base *fastlimit.Rule) error {
 	return nil
 }
 
-// make makes a tier with room for so many clients, or, if there is not enough memory
-// for them, for no more than are needed.
+// make makes a tier with room for that many clients or, if there is not enough memory for them, for only
+// those that are needed.
 func (p *tierPool) make(base *fastlimit.Rule, limit fastlimit.Tier, clients, need int) (*room, error) {
 	limit.Clients = clients
 	bytes, err := (*engine.Rule)(base).LiveTierBytes(limit)
@@ -120,7 +120,7 @@ func (e *entry) need() int {
 	return min(max(1, e.limit.Clients), limit.MaxLiveTierClients)
 }
 
-// sweep drops tiers that no override has, after no new request can get them.
+// sweep drops unused tiers. No new request can get them by then.
 func (p *tierPool) sweep() {
 	left := p.rooms[:0]
 	for _, r := range p.rooms {
@@ -135,8 +135,7 @@ func (p *tierPool) sweep() {
 	p.rooms = left
 }
 
-// applyAll places the overrides that are known and has requests decided by them. Called
-// with asking held.
+// applyAll places the known overrides and makes requests be decided by them. Called with asking held.
 func (s *Set) applyAll() {
 	began := time.Now()
 	e, err := s.place()
@@ -155,8 +154,8 @@ func (s *Set) applyAll() {
 	s.took = 0
 }
 
-// place gives the overrides that are known their tiers, and returns the engine that decides by
-// them. Called with asking held.
+// place assigns tiers to the known overrides, and returns the engine that decides by them. Called with asking
+// held.
 func (s *Set) place() (*policy.Engine, error) {
 	all, on := s.current(), s.rules()
 	rules := on.limiter.Rules()
@@ -193,8 +192,7 @@ func (s *Set) place() (*policy.Engine, error) {
 	return e, nil
 }
 
-// admit gives an override its share of the memory and of max_overrides, if there is any
-// left beside n live ones.
+// admit gives an override its share of the memory and of max_overrides, if any is left next to n live ones.
 func (s *Set) admit(e *entry, base *fastlimit.Rule, n int) error {
 	p, cost := &s.tiers, int64(entryBytes+4*len(e.record.Value)+2*len(e.record.Name))
 	on := s.rules()
@@ -213,7 +211,7 @@ func (s *Set) admit(e *entry, base *fastlimit.Rule, n int) error {
 	return nil
 }
 
-// live are the tiers that some override has.
+// live returns the tiers in use.
 func (p *tierPool) live() (all []*fastlimit.Rule) {
 	for _, r := range p.rooms {
 		if r.taken > 0 {

@@ -20,7 +20,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/strictjson"
 )
 
-// Stores keep no change for longer.
+// Stores keep no change longer than this.
 var _ [0]struct{} = [operator.MaxFor - registry.MaxLife]struct{}{}
 
 // change is the body of PUT /v1/overrides.
@@ -33,7 +33,7 @@ type change struct {
 	For       *operator.Duration `json:"for"`
 }
 
-// texts is a list, or one alone.
+// texts is a list, or a single text.
 type texts []string
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -53,9 +53,9 @@ var wants = map[string]string{"rule": "a text", "rate": `a text such as "1000/s"
 
 const example = `send for example {"rule":"per-ip","key":["192.0.2.7"],"rate":"1000/s","burst":2000,"for":"1h"}`
 
-// Put makes the change of a body: JSON such as {"rule":"per-ip","key":["192.0.2.7"],
-// "rate":"1000/s","for":"1h"}. When it returns the override is in force on this node. by
-// says who wants it, for the log. The error has a method HTTPStatus.
+// Put makes the change in a body: JSON such as {"rule":"per-ip","key":["192.0.2.7"],
+// "rate":"1000/s","for":"1h"}. When it returns the override is in force on this node. by names the caller,
+// for the log. The error has a method HTTPStatus.
 func (s *Set) Put(ctx context.Context, body []byte, by string) (any, error) {
 	var c change
 	if err := strictjson.Decode(body, &c); err != nil {
@@ -69,7 +69,7 @@ func (s *Set) Put(ctx context.Context, body []byte, by string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = s.fits(e); errors.Is(err, errReloaded) { // once more, for the rules that hold now
+	if err = s.fits(e); errors.Is(err, errReloaded) { // again, with the rules now in force
 		if e, err = s.wanted(&c, by); err != nil {
 			return nil, err
 		}
@@ -99,9 +99,9 @@ func (s *Set) Put(ctx context.Context, body []byte, by string) (any, error) {
 	return s.shown(now), nil
 }
 
-// Delete ends an override now. by says who wants it. The error has a method HTTPStatus.
+// Delete ends an override now. by names the caller. The error has a method HTTPStatus.
 func (s *Set) Delete(ctx context.Context, rule string, key []string, by string) error {
-	// What is shown can be found, also of a rule that is gone, whose keys cannot be checked.
+	// Whatever is shown can be deleted, even for a removed rule, whose keys cannot be checked.
 	for _, e := range s.current() {
 		if read := keytext.Read(key, len(e.value.Key)); !e.deleted() && e.value.Rule == rule &&
 			(slices.Equal(e.value.Key, read) || slices.Equal(s.shown(e).Key, read)) {
@@ -135,7 +135,7 @@ func (s *Set) remove(ctx context.Context, name, rule string, key []string, by st
 	return nil
 }
 
-// change makes a change in the store and waits until it holds here.
+// change makes a change in the store and waits until it is in force here.
 func (s *Set) change(ctx context.Context, do func(context.Context) error) error {
 	select {
 	case s.changing <- struct{}{}:
@@ -159,7 +159,7 @@ func (s *Set) change(ctx context.Context, do func(context.Context) error) error 
 	return nil
 }
 
-// wanted checks a change as the file would be checked.
+// wanted checks a change like the configuration file.
 func (s *Set) wanted(c *change, by string) (*entry, error) {
 	on := s.rules()
 	i, err := on.rule(c.Rule)
@@ -195,7 +195,7 @@ func (s *Set) wanted(c *change, by string) (*entry, error) {
 	return e, nil
 }
 
-// revealed is the key of a rule with values in place of hashes.
+// revealed returns a rule's key with values instead of hashes.
 func (s *Set) revealed(on *rules, rule int, key []string) ([]string, error) {
 	r := on.limiter.Rules()[rule]
 	return on.engine.RevealKey(r, key, func(yield func(string) bool) {
@@ -215,7 +215,7 @@ func (s *Set) revealed(on *rules, rule int, key []string) ([]string, error) {
 	})
 }
 
-// hide is a key as people see it.
+// hide returns a key as people see it.
 func (on *rules) hide(rule string, key []string) []string {
 	r, _ := on.limiter.Rule(rule)
 	return on.engine.HideKey(r, key)
@@ -231,7 +231,7 @@ func (s *Set) fits(e *entry) error {
 		return errReloaded
 	}
 	if now := s.find(e.record.Name); now != nil && now.inForce() {
-		return nil // it gives back what it has; what it needs more is seen when it is applied
+		return nil // it returns what it has; a shortage shows when it is applied
 	}
 	n := 0
 	for _, o := range s.current() {
@@ -259,7 +259,7 @@ func (on *rules) rule(name string) (int, error) {
 	return 0, operator.NoRule(name, have)
 }
 
-// nameOf is the name of the clients of a key.
+// nameOf returns the name of a key's clients.
 func (s *Set) nameOf(rule string, key []string) (string, error) {
 	e, err := s.wanted(&change{Rule: rule, Key: key, Unlimited: true}, "")
 	if err != nil {
@@ -269,7 +269,7 @@ func (s *Set) nameOf(rule string, key []string) (string, error) {
 	return name, nil
 }
 
-// unfit is what package policy or the limiter says of an override, for who wants it.
+// unfit words an error of package policy or the limiter for the caller.
 func (on *rules) unfit(rule int, err error) error {
 	spec := &on.policy.Rules[rule]
 	var key []string

@@ -24,18 +24,18 @@ type value struct {
 	Rate      string   `json:"rate,omitempty"`
 	Burst     uint64   `json:"burst,omitempty"`
 	Unlimited bool     `json:"unlimited,omitempty"`
-	By        string   `json:"by,omitempty"` // who has set it
+	By        string   `json:"by,omitempty"` // who set it
 }
 
-// entry is an override, or that there is none any more. Whoever holds Set.asking sets
-// placed and problem before it is shown; nothing else changes.
+// entry is an override, or records that it was deleted. placed and problem are set with Set.asking held
+// before it is shown; nothing else changes.
 type entry struct {
 	record registry.Record
 	until  time.Time
 	value  value
 
 	rule    int    // -1: this node has no such rule
-	on      *rules // of which rule is one, while it is wanted
+	on      *rules // which rule indexes, while it is wanted
 	limit   fastlimit.Tier
 	free    bool   // not limited
 	wrong   string // why it can never be in force here; "" if it can
@@ -49,8 +49,8 @@ func (e *entry) inForce() bool { return !e.deleted() && e.wrong == "" && e.probl
 // errIgnored is what is wrong with a record that no node of this release has made.
 var errIgnored = errors.New("not an override")
 
-// parse reads a record. The error means that it is none of ours; an override that this
-// node cannot keep has a problem instead.
+// parse reads a record. An error means that it is not an override; one that this node cannot keep has a
+// problem instead.
 func (s *Set) parse(r registry.Record, at time.Time) (*entry, error) {
 	e := &entry{record: r, until: endOf(r, at), rule: -1}
 	if e.deleted() {
@@ -81,8 +81,8 @@ func (s *Set) parse(r registry.Record, at time.Time) (*entry, error) {
 	return e, nil
 }
 
-// parseAgain is parse for a record of which before was made, if it is not nil. Most records have not changed
-// since, and reading all 10,000 for each change would keep a core busy.
+// parseAgain is parse with the entry that an earlier version of the record became, or nil. Most records have
+// not changed since, and reading all 10,000 for each change would keep a core busy.
 func (s *Set) parseAgain(before *entry, r registry.Record, at time.Time) (*entry, error) {
 	if before == nil || before.deleted() || before.record.Value != r.Value {
 		return s.parse(r, at)
@@ -92,7 +92,7 @@ func (s *Set) parseAgain(before *entry, r registry.Record, at time.Time) (*entry
 	return &e, nil
 }
 
-// endOf is when a record ends that was read at a time.
+// endOf is when a record that was read at that time ends.
 func endOf(r registry.Record, at time.Time) time.Time { return at.Add(min(r.Left, registry.MaxLife)) }
 
 // override is the value as package policy has it.
@@ -104,13 +104,12 @@ func (v *value) override() (o policy.Override, err error) {
 	return o, err
 }
 
-// recordName is the name of the override of a rule for the clients of that name. The
-// length of the rule's keeps two from being one.
+// recordName names the override of a rule for these clients. The length of the rule keeps names unique.
 func recordName(rule, clients string) string {
 	return fmt.Sprintf("%d:%s:%s", len(rule), rule, clients)
 }
 
-// take replaces what is known by what the store had at a time. Called with asking held.
+// take replaces the known overrides by what the store had at that time. Called with asking held.
 func (s *Set) take(c *registry.Contents, at time.Time) {
 	began := time.Now()
 	defer func() { s.took = time.Since(began) }()
@@ -133,7 +132,7 @@ func (s *Set) take(c *registry.Contents, at time.Time) {
 		}
 		all = append(all, e)
 	}
-	for _, e := range before { // which are gone, or have another limit
+	for _, e := range before { // those that are gone, or have another limit
 		s.tiers.release(e)
 	}
 	slices.SortFunc(all, func(a, b *entry) int {
@@ -150,7 +149,7 @@ func (s *Set) take(c *registry.Contents, at time.Time) {
 	}
 }
 
-// drop forgets what has ended. Called with asking held.
+// drop forgets ended overrides. Called with asking held.
 func (s *Set) drop() {
 	now := time.Now()
 	all := s.current()
@@ -171,7 +170,7 @@ func (s *Set) drop() {
 	s.mu.Unlock()
 }
 
-// records are what the store is told after it has forgotten.
+// records returns what is sent to a store that has forgotten.
 func (s *Set) records() (known []registry.Record) {
 	for _, e := range s.current() {
 		r := e.record

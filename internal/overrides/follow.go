@@ -6,7 +6,7 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// rules are what overrides are of. Immutable.
+// rules are the rules that overrides belong to. Immutable.
 type rules struct {
 	policy  *policy.Settings
 	limiter *fastlimit.Limiter
@@ -24,10 +24,10 @@ func newRules(c *Config) *rules {
 	return on
 }
 
-// Follow has the set go on with other rules: Policy, Limiter, Engine and Memory of c. use has requests
-// decided by an engine of these with the live overrides, of which tiers are all the tiers; if
-// it returns an error nothing has changed. Clients of an override keep their buckets if its rule
-// keeps its state and the override its limit.
+// Follow switches the set to other rules: Policy, Limiter, Engine and Memory of c. use makes requests be
+// decided by an engine of these with the live overrides, whose tiers are all in tiers; if it returns an error
+// nothing has changed. Clients of an override keep their buckets if its rule keeps its state and the override
+// its limit.
 func (s *Set) Follow(c Config, use func(e *policy.Engine, tiers []*fastlimit.Rule) error) error {
 	s.asking.Lock()
 	defer s.asking.Unlock()
@@ -47,8 +47,8 @@ func (s *Set) Follow(c Config, use func(e *policy.Engine, tiers []*fastlimit.Rul
 	return nil
 }
 
-// following is a set with the same overrides for other rules, none of which has its place yet.
-// Called with asking held.
+// following returns a set with the same overrides for other rules, without places yet. Called with asking
+// held.
 func (s *Set) following(c *Config) *Set {
 	next := &Set{config: s.config, on: newRules(c)}
 	next.tiers.most = c.Memory
@@ -59,7 +59,7 @@ func (s *Set) following(c *Config) *Set {
 	for _, e := range s.current() {
 		again, err := next.parse(e.record, e.until)
 		if err != nil {
-			continue // it was read before
+			continue // it has already been read
 		}
 		again.until = e.until
 		if r := moved[e.placed]; r != nil && again.wrong == "" && !again.free && next.tiers.fits(r, again, next.on) {
@@ -71,8 +71,8 @@ func (s *Set) following(c *Config) *Set {
 	return next
 }
 
-// move makes the tier of a room anew, with the buckets of the one before where that may be;
-// nil if there is no such rule, or no memory.
+// move makes a room's tier again, with its predecessor's buckets where possible. It returns nil if there is
+// no such rule, or no memory.
 func (p *tierPool) move(r *room, on *rules) *room {
 	i, ok := on.byName[r.base.Name()]
 	if !ok {
@@ -94,7 +94,7 @@ func (p *tierPool) move(r *room, on *rules) *room {
 	return next
 }
 
-// fits reports whether a room is for an override, and has room for its clients.
+// fits reports whether a room suits an override and has enough space left.
 func (p *tierPool) fits(r *room, e *entry, on *rules) bool {
 	limit := e.limit
 	limit.Clients = 0

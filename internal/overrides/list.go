@@ -7,7 +7,7 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// MaxShown is how many overrides of the file [Set.List] shows, of those the first.
+// MaxShown is how many overrides of the file [Set.List] shows: the first ones.
 const MaxShown = 1000
 
 // Shown is an override as operators see it. Its names are part of the contract.
@@ -27,14 +27,14 @@ type Shown struct {
 type List struct {
 	Overrides []Shown `json:"overrides"`
 	Live      int     `json:"live"` // in force on this node
-	File      int     `json:"file"` // of which at most MaxShown are in Overrides
+	File      int     `json:"file"` // of which the first MaxShown are in Overrides
 	Ignored   int     `json:"ignored_records"`
 	Kept      string  `json:"kept_in"`
 	AskedSecs float64 `json:"seconds_since_store_answered"`
 }
 
-// List returns the overrides of a rule, of all if rule is "". The error, with a method
-// HTTPStatus, is that there is no such rule here and no override of one.
+// List returns the overrides of a rule or, if rule is "", of all. Its error, with a method HTTPStatus, is
+// that there is neither such a rule here nor an override of it.
 func (s *Set) List(rule string) (any, error) {
 	st, on := s.Stats(), s.rules()
 	l := List{Overrides: []Shown{}, File: on.file, Ignored: st.Ignored, Kept: s.config.Kept, AskedSecs: st.Age.Seconds()}
@@ -83,12 +83,12 @@ func (on *rules) ofFile(rule string, o *policy.Override) Shown {
 // Stats are counts for metrics.
 type Stats struct {
 	Rules   []RuleStats
-	Age     time.Duration // since the store answered last, or since start
+	Age     time.Duration // since the store last answered, or since the start
 	Errors  uint64        // of asking it, and of changes
-	Ignored int           // records in the store that are none
+	Ignored int           // records in the store that are not overrides
 	Unused  int           // live ones that are not in force on this node
-	Bytes   int64         // that live ones take
-	Applied uint64        // times that the engine was replaced
+	Bytes   int64         // taken by live ones
+	Applied uint64        // how often the engine was replaced
 }
 
 // RuleStats are the overrides of a rule.

@@ -36,7 +36,7 @@ func TestLiveMemoryIsCounted(t *testing.T) { // not parallel: it counts all that
 		w := build(t, newFlaky(), func(c *Config) { c.Memory = 1 << 30 })
 		var engines [2]*policy.Engine // the last two
 		w.set.apply = func(e *policy.Engine, _ []*fastlimit.Rule) { engines[0], engines[1] = engines[1], e }
-		w.set.round(t.Context())
+		w.set.step(t.Context())
 		before := heap()
 		for i := range c.n {
 			wanted := c.of(i)
@@ -50,7 +50,7 @@ func TestLiveMemoryIsCounted(t *testing.T) { // not parallel: it counts all that
 		}
 		for range engines {
 			w.set.mark.Version++ // so that all is read and applied again
-			w.set.round(t.Context())
+			w.set.step(t.Context())
 		}
 		used, st := heap()-before, w.set.Stats()
 		t.Logf("%s: %d bytes for each, counted %d", c.what, used/int64(c.n), st.Bytes/int64(c.n))

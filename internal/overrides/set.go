@@ -1,21 +1,18 @@
-// Package overrides keeps the limits that operators give to clients of a rule while nodes
-// run, beside those of the configuration file.
+// Package overrides keeps the limits that operators give to a rule's clients while nodes run, on top of those
+// in the configuration file.
 //
-// What holds is what a [registry.Store] has: each node asks it every second or two
-// whether anything has changed, and reads all of it if so. A change is written there
-// first and read back, so nodes agree on which of two came last. While the store cannot be
-// asked the last that was known holds, each override until its end by this machine's
-// monotonic clock; a store that has forgotten is told again. Without a store that nodes
-// share there is one in memory.
+// A [registry.Store] decides what is in force: each node asks it every second or two whether anything has
+// changed, and then reads everything. A change is written there first and read back, so nodes agree on which
+// of two came last. While the store is away the last known overrides stay, each until its end by this
+// machine's monotonic clock; a store that has forgotten gets them back. Without a shared store there is one
+// in memory.
 //
-// A set of overrides is applied by replacing the engine that requests are decided by. The
-// limiter stays: a limit that an override has is a tier that is made when it is first
-// needed (engine.Rule.NewTier), with room for a fixed number of clients; more
-// clients of the same limit get another one. So a change touches the state of nobody but
-// the clients it is for. Those begin with an empty bucket when they get another limit: P2
-// is (r, B) of each limit for as long as it holds, which is at most one more burst for
-// each change. An override that is set again with the same limit goes on. Back under the
-// rule's limit a client finds its bucket there as it has drained.
+// Overrides are applied by replacing the engine that decides requests. The limiter stays: an override's limit
+// is a tier that is made when first needed (engine.Rule.NewTier), with room for a fixed number of clients;
+// more clients of the same limit get another one. So a change affects only the clients it is for. They begin
+// with an empty bucket when they get another limit: P2 is (r, B) of each limit while it is in force, which is
+// at most one more burst per change. An override that is set again with the same limit continues. Back under
+// the rule's limit, a client finds its old bucket there, drained by then.
 package overrides
 
 import (
@@ -31,20 +28,20 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// Config is what a [Set] works with. All but Store and Talkers is required.
+// Config configures a [Set]. Everything but Store and Talkers is required.
 type Config struct {
 	Policy  *policy.Settings // with the overrides of the file
 	Limiter *fastlimit.Limiter
 	Engine  *policy.Engine // of both
 
 	Store registry.Store // nil: in memory
-	Kept  string         // where that is, for people: "redis", or "this node" without
+	Kept  string         // its name for people: "redis", or "this node" without
 
-	// Talkers are names of clients of a rule, for keys in which a hash stands for a value
-	// ([policy.Engine.RevealKey]), beside those that are banned. Optional.
+	// Talkers are names of a rule's clients, for keys in which a hash replaces a value
+	// ([policy.Engine.RevealKey]), in addition to banned ones. Optional.
 	Talkers func(rule string) []string
 
-	// Memory bounds what all live overrides take, in bytes.
+	// Memory bounds all live overrides together, in bytes.
 	Memory int64
 
 	Log *slog.Logger
@@ -54,42 +51,42 @@ type Config struct {
 const Registry = "overrides"
 
 const (
-	// pollLeast and pollMost bound the pause between two questions.
+	// pollLeast and pollMost bound the pause between two polls.
 	pollLeast, pollMost = time.Second, 2 * time.Second
-	// askTimeout bounds each of them.
+	// askTimeout bounds each poll.
 	askTimeout = 2 * time.Second
-	// applyShare is how long a node rests for each second that it read and applied, so that
-	// changes without end take a fifth of a core at most.
+	// applyShare is how long a node pauses for each second of reading and applying, so that endless changes
+	// take at most a fifth of a core.
 	applyShare = 4
-	// applyPause is the least rest.
+	// applyPause is the shortest pause.
 	applyPause = 10 * time.Millisecond
-	// maxChanging bounds the changes that are being made at a time.
+	// maxChanging bounds the changes in progress.
 	maxChanging = 16
 )
 
 // Set is the live overrides of a node. Make it with [New]; all methods are safe for
 // concurrent use.
 type Set struct {
-	config   Config // but for what on has
-	local    bool   // they are in the memory of this process
+	config   Config // except what on has
+	local    bool   // they are only in this process's memory
 	apply    func(*policy.Engine, []*fastlimit.Rule)
 	kick     chan struct{}
 	changing chan struct{}
 
-	asking sync.Mutex // held by whoever asks the store; guards what follows
+	asking sync.Mutex // held while the store is asked; guards what follows
 	synced bool       // it has answered once
 	mark   registry.Mark
-	dirty  bool // what was read is not applied yet
+	dirty  bool // not everything that was read is applied
 	tiers  tierPool
-	took   time.Duration // how long reading what is not applied yet has worked
-	rested time.Time     // when the next may be applied
+	took   time.Duration // how long reading has taken since the last apply
+	rested time.Time     // earliest time of the next apply
 
 	mu      sync.Mutex // guards what follows; held briefly
-	on      *rules     // that entries are for; replaced as a whole, with asking held
+	on      *rules     // the rules of entries; replaced as a whole, with asking held
 	entries []*entry   // by rule, then name; replaced as a whole
 	ignored int        // records that could not be read
 	bytes   int64      // that they take
-	next    *round     // what those who wait for a round wait for
+	next    *round     // the poll that callers of await wait for
 
 	asked        atomic.Int64 // when the store last answered, since start
 	start        time.Time
@@ -99,13 +96,13 @@ type Set struct {
 	loggedBroken atomic.Bool
 }
 
-// round is one time of asking the store and applying what it has.
+// round is one poll of the store, with its result applied.
 type round struct {
 	done chan struct{}
 	err  error
 }
 
-// New returns a set that holds nothing yet: call Start.
+// New returns an empty set: call Start.
 func New(c Config) *Set {
 	local := c.Store == nil
 	if local {
@@ -120,13 +117,12 @@ func New(c Config) *Set {
 	return s
 }
 
-// Start asks the store, so that overrides hold before the first request, and then keeps
-// asking until ctx ends. apply has requests that begin from then on decided by an engine,
-// of which these are all the live tiers; it is called by one goroutine at a time. A store
-// that is away is logged, and asked again.
+// Start asks the store, so that overrides are in force before the first request, and then keeps asking until
+// ctx ends. apply makes new requests be decided by an engine, whose live tiers are all passed; one goroutine
+// at a time calls it. A store that is away is logged, and asked again.
 func (s *Set) Start(ctx context.Context, apply func(*policy.Engine, []*fastlimit.Rule)) (stopped <-chan struct{}) {
 	s.apply = apply
-	s.round(ctx)
+	s.step(ctx)
 	end := make(chan struct{})
 	go func() {
 		defer close(end)
@@ -150,11 +146,11 @@ func (s *Set) loop(ctx context.Context) {
 			case <-time.After(rest):
 			}
 		}
-		s.round(ctx)
+		s.step(ctx)
 	}
 }
 
-// pause is the time to the next question, or to the end of an override.
+// pause is the time until the next poll, or the end of an override.
 func (s *Set) pause() time.Duration {
 	d := pollLeast + rand.N(pollMost-pollLeast) // spreads nodes, hides nothing
 	for _, e := range s.current() {
@@ -165,8 +161,8 @@ func (s *Set) pause() time.Duration {
 	return d
 }
 
-// round asks the store and applies what has changed since.
-func (s *Set) round(ctx context.Context) {
+// step polls the store and applies what has changed since.
+func (s *Set) step(ctx context.Context) {
 	s.mu.Lock()
 	r := s.next
 	s.next = &round{done: make(chan struct{})}
@@ -198,7 +194,7 @@ func (s *Set) await(ctx context.Context) error {
 	}
 }
 
-// ask reads what the store has if that has changed. Called with asking held.
+// ask reads the store's content if it has changed. Called with asking held.
 func (s *Set) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -214,7 +210,7 @@ func (s *Set) ask(ctx context.Context) error {
 	return err
 }
 
-// read reads everything. A store that has lost something is told, and read again.
+// read reads everything. A store that has lost something gets it back, and is read again.
 func (s *Set) read(ctx context.Context, mark registry.Mark) error {
 	at := time.Now()
 	c, err := s.config.Store.Read(ctx)
@@ -236,10 +232,10 @@ func (s *Set) read(ctx context.Context, mark registry.Mark) error {
 	return nil
 }
 
-// lost is what this node knows and a store that was read at a time has not, or has an earlier
-// version of. A store that has begun anew has lost it. So has one that has gone on, after a failover to
-// a replica that had not got it: while this node asks it often enough it would have seen the
-// deletion otherwise, which is remembered for [registry.Grave].
+// lost returns what this node knows and a store read at that time lacks, or has an earlier version of. A
+// restarted store has lost it. So has one that continued after a failover to a replica without it: while this
+// node asks often enough, it would otherwise have seen the deletion, which is remembered for
+// [registry.Grave].
 func (s *Set) lost(c *registry.Contents, at time.Time, anew bool) (lost []registry.Record) {
 	if since := at.Sub(s.start) - time.Duration(s.asked.Load()); !s.synced || !anew && since > registry.Grave/2 {
 		return nil
@@ -249,7 +245,7 @@ func (s *Set) lost(c *registry.Contents, at time.Time, anew bool) (lost []regist
 		has[r.Name] = r.Version
 	}
 	for _, r := range s.records() {
-		if v, ok := has[r.Name]; (!ok || v < r.Version) && r.Left > pollMost { // what is about to end may have ended there
+		if v, ok := has[r.Name]; (!ok || v < r.Version) && r.Left > pollMost { // an override about to end may already have ended there
 			lost = append(lost, r)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/fastlimit/fastlimit/bucket/registry"
 )
 
-// Saved is an override for the next process, or that one has been deleted. Names and values
-// may have bytes that no text has.
+// Saved is an override for the next process, or the record of a deletion. Names and values may contain
+// invalid UTF-8.
 type Saved struct {
 	Name, Value []byte
 	Version     uint64
@@ -26,9 +26,9 @@ func (s *Set) Save() (all []Saved) {
 	return all
 }
 
-// Restore has overrides hold that were saved that long ago, but for those that have been changed
-// since, or have ended. When it returns they are in force. With a store, which has what is to
-// hold, it does nothing. It returns how many are in force because of it. Call it after Start.
+// Restore applies overrides that were saved age ago, except those that have changed since or ended. They are
+// in force when it returns. With a store, which has them already, it does nothing. It returns how many are in
+// force because of it. Call it after Start.
 func (s *Set) Restore(ctx context.Context, all []Saved, age time.Duration) (n int, err error) {
 	if !s.local {
 		return 0, nil

@@ -172,7 +172,7 @@ func TestWakeFirst(t *testing.T) {
 			t.Fatal("not only the first was woken when it came")
 		}
 	}
-	other, _, _ := s.Join(&Request{Client: client(9), Cost: 10, Unit: 10, Limits: many, Beside: first[4]}, pace(0))
+	other, _, _ := s.Join(&Request{Client: client(9), Cost: 10, Unit: 10, Limits: many, Other: first[4]}, pace(0))
 	if !first[4].called() || other.called() {
 		t.Error("a place beside another does not wake the same request, or twice")
 	}

@@ -2,8 +2,8 @@
 //
 // A rule, or a tier, owns [Queues]: one queue for each client that has requests waiting. A rule's
 // successor takes its queues over, so nobody loses a slot in a reload. Limits and times belong to the
-// rules. Here the wait is a sum of ticks, and [Buckets] say when it is over. [Waiters] are shared by a
-// limiter and its successors. They bound how many requests wait, and end all waiting.
+// successor takes its queues over, so nobody loses a slot in a reload. Limits and times belong to the rules.
+// Here the wait is a sum of ticks, and [Buckets] say when it is over. [Waiters] are shared by a
 //
 // A queue is guarded by the lock of its shard. A [Slot] belongs to its request, but its
 // neighbours are guarded by that lock, and it becomes the first under it, once. No lock is held
@@ -27,18 +27,18 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// Queues are those of one rule's clients. Of each client at most one waiting request, the first,
-// is anywhere but here. It is safe for concurrent use after Begin.
+// Queues are the queues of one rule's clients. A client's waiting requests are all here, except at most the
+// first. It is safe for concurrent use after Begin.
 type Queues struct {
 	*Counts              // of the rule, its tiers included
 	all     *Waiters     // the limiter's
-	unit    uint64       // the cost of a unit, in ticks of these queues: a successor may count in others
-	taken   atomic.Int64 // slots in all of these: at 0 no shard is looked at
+	unit    uint64       // the cost of a unit, in ticks of these queues; a successor's may differ
+	taken   atomic.Int64 // slots in all of these; while it is 0 no shard is read
 	shards  []shard      // a power of two; immutable
 }
 
-// Counts are what became of a rule's requests that could not be admitted at once. The queues count
-// Waiting, and Refused, the requests that found no free slot. Callers count the others.
+// Counts are the results of a rule's requests that could not be admitted at once. The queues count Waiting,
+// and Refused, the requests that found no free slot. Callers count the others.
 type Counts struct {
 	Waiting                         atomic.Int64
 	Admitted, Left, Denied, Refused atomic.Uint64
@@ -53,7 +53,7 @@ func (c *Counts) CountDenied(ctx context.Context) {
 	}
 }
 
-// shard is a part of the queues, in a cache line of its own.
+// shard is a part of the queues, in its own cache line.
 type shard struct {
 	mu sync.Mutex
 	m  map[sketch.Digest]*queue // without empty ones; guarded by mu
@@ -64,11 +64,11 @@ type shard struct {
 type queue struct {
 	first, last *Slot
 	slots       int
-	ticks       uint64 // what they ask for in all, by Queues.unit
+	ticks       uint64 // that they ask for together, in units of Queues.unit
 }
 
-// Begin makes empty queues in so many shards, a power of two. They add up ticks, of which a unit
-// costs unit: bucket.Shape.StoredUnit. Nobody may use them yet.
+// Begin makes empty queues in that many shards, a power of two. They add up ticks, at unit ticks per unit:
+// bucket.Shape.StoredUnit. Nobody may use them yet.
 func (s *Queues) Begin(shards int, unit uint64, counts *Counts, all *Waiters) {
 	s.Counts, s.all, s.unit, s.shards = counts, all, unit, make([]shard, shards)
 }
@@ -86,8 +86,8 @@ func (s *Queues) Room(d sketch.Digest, limits limit.WaitLimits) bool {
 	return !s.all.ended() && (q == nil || q.slots < limits.PerKey) && s.all.Slots() < int64(limits.Total)
 }
 
-// Ahead returns the ticks that requests waiting for the bucket of d ask for, in ticks of which a
-// unit costs unit, and whether there are any.
+// Ahead returns the ticks that requests waiting for the bucket of d ask for, at unit ticks per unit, and
+// whether there are any.
 func (s *Queues) Ahead(d sketch.Digest, unit uint64) (ticks uint64, any bool) {
 	if s.taken.Load() == 0 {
 		return 0, false
@@ -105,7 +105,7 @@ func (s *Queues) ahead(d sketch.Digest, unit uint64) (ticks uint64, any bool) {
 	return 0, false
 }
 
-// scaleUp converts ticks of which a unit costs from to those of which it costs to, rounded up.
+// scaleUp converts ticks from one cost of a unit to another, rounded up.
 func scaleUp(ticks, from, to uint64) uint64 {
 	hi, lo := bits.Mul64(ticks, to)
 	if from == to || hi >= from { // more than fits any bucket

@@ -8,26 +8,26 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// Slot is a request's place in a queue.
+// Slot is a request's slot in a queue.
 type Slot struct {
 	digest     sketch.Digest
 	cost       uint64        // ticks, by Queues.unit
 	prev, next *Slot         // guarded by the shard
-	first      atomic.Bool   // nobody is ahead; set once
+	first      atomic.Bool   // no request is ahead; set once
 	wake       chan struct{} // of the request; buffered: 1
 }
 
 // First reports whether no request is ahead.
 func (p *Slot) First() bool { return p.first.Load() }
 
-// Called receives when the request should look at all of its slots.
+// Called receives when the request should check all of its slots.
 func (p *Slot) Called() <-chan struct{} { return p.wake }
 
 // call wakes the request.
 func (p *Slot) call() {
 	select {
 	case p.wake <- struct{}{}:
-	default: // it has been called, and has not looked yet
+	default: // it has been woken, and has not checked yet
 	}
 }
 
@@ -41,14 +41,14 @@ func (p *Slot) setFirst() {
 type Request struct {
 	Client        sketch.Digest
 	Cost          uint64 // ticks
-	Unit          uint64 // what a unit costs in them
+	Unit          uint64 // what a unit costs in ticks
 	Now, Deadline time.Duration
 	Limits        limit.WaitLimits // with defaults filled in
-	Beside        *Slot            // another slot of the same request, or nil
+	Other         *Slot            // another slot of the same request, or nil
 }
 
-// Buckets say how long it takes from now until cost, behind ahead, fits the bucket of d. Both are
-// in ticks of the rule.
+// Buckets say how long it takes from now until cost, behind ahead, fits the bucket of d, all in ticks of the
+// rule.
 type Buckets interface {
 	Until(d sketch.Digest, ahead, cost uint64, now time.Duration) time.Duration
 }
@@ -75,8 +75,8 @@ func (s *Queues) Join(r *Request, b Buckets) (p *Slot, wait time.Duration, tooLo
 		return nil, wait, false
 	}
 	p = &Slot{digest: r.Client, cost: scaleUp(r.Cost, r.Unit, s.unit)}
-	if r.Beside != nil {
-		p.wake = r.Beside.wake
+	if r.Other != nil {
+		p.wake = r.Other.wake
 	} else {
 		p.wake = make(chan struct{}, 1)
 	}

@@ -21,7 +21,7 @@ func (w *Waiters) Stop() { w.once.Do(func() { close(w.end) }) }
 // Stopped is closed by Stop.
 func (w *Waiters) Stopped() <-chan struct{} { return w.end }
 
-// Slots is how many slots are taken.
+// Slots returns the number of taken slots.
 func (w *Waiters) Slots() int64 { return w.slots.Load() }
 
 // take takes a slot if fewer than total are taken.

@@ -7,15 +7,15 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// account is the oracle's view of one client under one rule.
+// account is the oracle's record of one client under one rule.
 type account struct {
-	at       int64  // microsecond of the tallies; of windows in Unix time
+	at       int64  // microsecond of the tallies; in Unix time for windows
 	admitted tally  // what the limiter admitted
-	charged  *tally // that and what it denied, if denials count; else nil
-	alone    tally  // of a limit that makes its own decisions
+	charged  *tally // admitted and denied, if denials count; else nil
+	alone    tally  // for a limit that makes its own decisions
 
-	limit *exact   // its own, or the rule's
-	bans  *banBook // of a rule that bans, once the client was denied
+	limit *exact   // the client's, or the rule's
+	bans  *banBook // if the rule bans, once the client was denied
 
 	requests    int
 	denied      int            // by this rule
@@ -24,7 +24,7 @@ type account struct {
 	key         policy.KeyText // empty until it is denied
 }
 
-// advance takes all tallies to a time.
+// advance advances all tallies to a time.
 func (a *account) advance(e *exact, at int64) {
 	if e.countDenied && a.charged == nil {
 		a.charged = new(tally)
@@ -37,9 +37,8 @@ func (a *account) advance(e *exact, at int64) {
 	a.at = at
 }
 
-// judgeBan notes what a decision means to bans, before it is judged. The denial that begins a
-// ban is one by the bucket as well, and is judged as such; those that follow are right if the
-// ban is.
+// judgeBan records what a decision means for bans, before it is judged. The denial that begins a ban is also
+// one by the bucket, and judged as such; later ones are right if the ban is.
 func (a *account) judgeBan(p *fastlimit.BanPolicy, cost uint64, v verdict, d fastlimit.Decision, now time.Duration) verdict {
 	switch {
 	case v == admitted || v == deniedElsewhere && a.fits(a.limit, cost):
@@ -62,18 +61,17 @@ func (a *account) judgeBan(p *fastlimit.BanPolicy, cost uint64, v verdict, d fas
 	return deniedByBan
 }
 
-// verdict is the limiter's decision on a request from the view of one rule.
+// verdict is the limiter's decision on a request, as seen by one rule.
 type verdict uint8
 
 const (
 	admitted verdict = iota
 	deniedHere
-	deniedElsewhere // by another rule, so that nothing is charged here
-	deniedByBan     // of this rule: whatever its bucket, which is not charged
+	deniedElsewhere // by another rule, so nothing is charged here
+	deniedByBan     // by this rule, whatever its bucket, which is not charged
 )
 
-// judge records a request with the limiter's verdict, and returns the excess after
-// it.
+// judge records a request with the limiter's verdict, and returns the excess afterwards.
 func (a *account) judge(e *exact, cost uint64, v verdict) (excess float64) {
 	a.requests++
 	switch v {
@@ -102,8 +100,8 @@ func (a *account) judge(e *exact, cost uint64, v verdict) (excess float64) {
 	return excess
 }
 
-// judgeDenial holds a denial against P1, which allows it only if the request does not
-// fit beside what was admitted, and denied where denials count.
+// judgeDenial checks a denial against P1: it is right only if the request does not fit with what was
+// admitted, and with what was denied where denials count.
 func (a *account) judgeDenial(e *exact, cost uint64) {
 	if a.fits(e, cost) {
 		a.falseDenied++
@@ -113,8 +111,7 @@ func (a *account) judgeDenial(e *exact, cost uint64) {
 	}
 }
 
-// fits reports whether a request fits beside what was admitted, and denied where denials
-// count.
+// fits reports whether a request fits with what was admitted, and with what was denied where denials count.
 func (a *account) fits(e *exact, cost uint64) bool {
 	if a.charged != nil {
 		return e.fits(a.charged, a.at, cost)
@@ -122,7 +119,7 @@ func (a *account) fits(e *exact, cost uint64) bool {
 	return e.fits(&a.admitted, a.at, cost)
 }
 
-// entries is how many times the account's logs hold.
+// entries is how many times the account's logs can hold.
 func (a *account) entries() int { return cap(a.admitted.taken) + cap(a.alone.taken) }
 
 // expire drops the times of logs that no longer count, and their memory.

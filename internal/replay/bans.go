@@ -6,21 +6,21 @@ import (
 	"github.com/fastlimit/fastlimit"
 )
 
-// banBook is the oracle's view of the bans of one client: which denials it had since the
-// last one, and how long that was. It takes the limiter's word for when a ban begins, since
-// that counts in slots, and holds it against the times of all denials: a ban for fewer than
-// there have to be within the policy's time is false, and so is one that lasts too long.
+// banBook is the oracle's record of one client's bans: its denials since the last one, and how long that was.
+// It trusts the limiter on when a ban begins, since that counts in slots, and checks it against the times of
+// all denials: a ban with fewer than the policy requires within its time is false, and so is one that lasts
+// too long.
 //
-// What another rule denied counts here if this rule's bucket had no room either: all rules'
-// tables are asked. So there may be more denials here than in the limiter, never fewer.
+// A denial by another rule counts here if this rule's bucket had no room either, as all rules' tables are
+// asked. So there may be more denials here than in the limiter, never fewer.
 type banBook struct {
 	times  []time.Duration // of denials since the last ban, not older than Within
-	most   int             // of them, within Within
+	most   int             // the most of them within Within
 	end    time.Duration   // of the last ban
 	length time.Duration
 }
 
-// denied notes a denial by a bucket.
+// denied records a denial by a bucket.
 func (b *banBook) denied(p *fastlimit.BanPolicy, now time.Duration) {
 	if now < b.end {
 		return
@@ -33,8 +33,8 @@ func (b *banBook) denied(p *fastlimit.BanPolicy, now time.Duration) {
 	b.most = max(b.most, len(b.times))
 }
 
-// banned notes a denial by a ban that ends after left, and reports whether it is right. The
-// denial that begins a ban is one by a bucket too.
+// banned records a denial by a ban that ends after left, and reports whether it is right. The denial that
+// begins a ban is also one by a bucket.
 func (b *banBook) banned(p *fastlimit.BanPolicy, now, left time.Duration) bool {
 	if now < b.end {
 		return now+left <= b.end
@@ -50,8 +50,8 @@ func (b *banBook) banned(p *fastlimit.BanPolicy, now, left time.Duration) bool {
 	return right
 }
 
-// remembered is the length that the last ban counts with: halved when ten of it have
-// passed since its end, and so on, and 0 below For.
+// remembered is the length that the last ban counts with: halved each time that ten times it has passed since
+// its end, and 0 below For.
 func (b *banBook) remembered(p *fastlimit.BanPolicy, now time.Duration) time.Duration {
 	length := b.length
 	for since := now - b.end; length >= p.For && since >= 10*length; length /= 2 {

@@ -35,8 +35,7 @@ func (p *parser) unescape(b []byte) []byte {
 	return p.text[start:]
 }
 
-// escaped is the byte that a backslash and c stand for; an unknown escape stands for
-// c itself.
+// escaped returns the byte that a backslash and c mean; an unknown escape means c itself.
 func escaped(c byte) byte {
 	if i := bytes.IndexByte([]byte("abtnvfr"), c); i >= 0 {
 		return '\a' + byte(i) // in ASCII order, \a to \r

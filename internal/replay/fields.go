@@ -102,11 +102,11 @@ func (f *fields) get(kind policy.KeyKind, name string) []byte {
 	return nil
 }
 
-// fill sets the fields from a line. A host or path without a canonical form stays
-// nil, like one that a server would reject.
+// fill sets the fields from a line. A host or path without a canonical form stays nil, as a server would
+// reject it.
 func (f *fields) fill(l *logLine, e *policy.Engine, s *policy.Scratch) {
 	var r policy.Request
-	// The log names the client itself, so forwarding headers play no part.
+	// The log names the client, so forwarding headers play no part.
 	e.Assemble(&policy.Identity{}, &policy.Incoming{Peer: l.Client, Method: l.Method, Target: l.Target, Host: l.VHost}, s, &r)
 	f.values = f.values[:0]
 	for i, p := range f.needs {

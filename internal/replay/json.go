@@ -24,9 +24,9 @@ var (
 // that is missing has the paths that Caddy and fastlimit use.
 type FieldMap map[string]string
 
-// known are the paths in the access logs of Caddy and of fastlimit. The first that exists is
-// used: Caddy's client_ip came with version 2.5 or so, remote_addr is from 2.0; what has no dot
-// in it but ts is fastlimit's.
+// known are the paths in the access logs of Caddy and of fastlimit, of which the first that exists is used.
+// Caddy has client_ip since about version 2.5, remote_addr is from 2.0; names without a dot are fastlimit's,
+// except ts.
 var known = map[string][]string{
 	"time":   {"ts", "time"},
 	"client": {"request.client_ip", "request.remote_ip", "request.remote_addr", "client"},

@@ -13,18 +13,17 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// judge feeds records to the policy in order, and to the oracle beside it. One
-// goroutine uses it, so nothing here is guarded, and all buffers are reused.
+// judge feeds records in order to the policy, and in parallel to the oracle. One goroutine uses it, so
+// nothing here is guarded, and all buffers are reused.
 type judge struct {
 	engine *policy.Engine
 	rules  []ruleBook
 
 	scratch policy.Scratch
 	rebuilt rebuilt
-	key     []byte // of the account looked up
+	key     []byte // of the account being looked up
 
-	// Time of the log and of the limiter. They differ: the limiter's begins at 0 and
-	// leaves out long silences.
+	// Time of the log and of the limiter, which begins at 0 and leaves out long silences.
 	started     bool
 	first, last int64                // Unix µs of the log
 	now         time.Duration        // the limiter's time, whole µs
@@ -50,10 +49,10 @@ type ruleBook struct {
 	clients    map[string]*account // by appendKey; nil in shadow mode, which denies nobody
 	reported   RuleReport
 
-	entries, sweepAt int // times that logs hold, and at how many they are looked through
+	entries, sweepAt int // times that logs hold, and the number at which they are swept
 }
 
-// minSweep is below which sweeping logs is not worth while, in times of 8 bytes.
+// minSweep is the number below which sweeping logs is not worthwhile, in times of 8 bytes.
 const minSweep = 1 << 14
 
 // newJudge returns a judge at the limiter's time 0. rules are those of lim, in order.
@@ -97,9 +96,8 @@ func newJudge(lim *fastlimit.Limiter, limiterTime *fastlimit.ManualClock, engine
 	return j, nil
 }
 
-// clock advances the limiter's time to that of a record. A gap longer than silence is
-// shortened to it, which no rule can tell (TestLongSilence), so that a log of years
-// fits into the limiter's time.
+// clock advances the limiter's time to a record's. A gap longer than silence is shortened to it, which no
+// rule can notice (TestLongSilence), so that a log of years fits into the limiter's time.
 func (j *judge) clock(at int64) error {
 	if !j.started {
 		j.started, j.first, j.last = true, at, at
@@ -114,7 +112,7 @@ func (j *judge) clock(at int64) error {
 		j.limiterTime.SetStart(time.UnixMicro(at).Add(-j.now))
 	}
 	j.last = at
-	if j.now > j.end() { // which comes nearer where windows end
+	if j.now > j.end() { // which is closer if windows end first
 		return j.tooLong(at)
 	}
 	return nil
@@ -160,11 +158,11 @@ func (j *judge) record(ctx context.Context, r *record) error {
 	return nil
 }
 
-// account tells the oracle about a request to which a rule applied. The key's text is
-// made only for clients that are denied, since only those are reported.
+// account reports a request to the oracle of the rule that applied to it. The key's text is made only for
+// denied clients, since only those are reported.
 func (j *judge) account(applied fastlimit.Charge, v policy.Verdict) {
 	b := &j.rules[(*engine.Rule)(applied.Rule).Index()]
-	if b.clients == nil { // a shadow rule, whose denials nobody notices
+	if b.clients == nil { // a shadow rule, whose denials have no effect
 		return
 	}
 	j.key = b.appendKey(j.key[:0], j.rebuilt.request.Client, &j.rebuilt.fields)
@@ -192,8 +190,8 @@ func (j *judge) account(applied fastlimit.Charge, v policy.Verdict) {
 	b.sweep(at)
 }
 
-// limit is that of a client who is charged to the rule or to a tier of it. A client
-// always has the same.
+// limit returns the limit of a client who is charged to the rule or a tier of it. A client always has the
+// same.
 func (b *ruleBook) limit(charged *fastlimit.Rule) *exact {
 	if i := (*engine.Rule)(charged).TierIndex(); i >= 0 {
 		return &b.tiers[i]
@@ -201,17 +199,17 @@ func (b *ruleBook) limit(charged *fastlimit.Rule) *exact {
 	return &b.exact
 }
 
-// time is that by which the rule's oracle counts.
+// time returns the time by which the rule's oracle counts.
 func (b *ruleBook) time(j *judge) int64 {
 	if b.exact.unixTime() {
-		return max(j.last, 0) // as the limiter takes a time before 1970
+		return max(j.last, 0) // as the limiter reads a time before 1970
 	}
 	return j.now.Microseconds()
 }
 
-// sweep drops times of logs that no longer count, of clients too that never come again.
-// It runs each time that as many have been added as were left, and as there are clients to
-// look at, so that it costs little for each request, and memory is bounded by what counts.
+// sweep drops times of logs that no longer count, even of clients that never return. It runs each time that
+// as many have been added as were left and as there are clients to look at, so its cost per request is small,
+// and memory is bounded by what counts.
 func (b *ruleBook) sweep(at int64) {
 	if b.entries < b.sweepAt {
 		return

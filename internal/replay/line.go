@@ -57,8 +57,8 @@ type parser struct {
 	values   [][]byte    // of the current line
 }
 
-// parse reads one line without its line end. The format is detected for each line
-// anew. The error is one of those above, or of those for JSON.
+// parse reads one line without its line end. The format is detected for each line. The error is one of those
+// above, or of those for JSON.
 func (p *parser) parse(b []byte) (logLine, error) {
 	if len(b) > 0 && b[0] == '{' {
 		return p.json(b)

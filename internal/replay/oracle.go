@@ -9,8 +9,8 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 )
 
-// exact is one limit, counted for each client by itself over whole microseconds. What
-// counts at a time is its level, in parts: a unit is per of them, and limit fit.
+// exact is one limit, counted for each client separately over whole microseconds. What counts at a time is
+// its level, in parts: a unit has per parts, and limit parts fit.
 //
 //	buckets         a microsecond leaks n parts; n/per is the rate in lowest terms
 //	fixed window    the units of this period; per is 1
@@ -29,16 +29,16 @@ type exact struct {
 	scale       float64 // costs per unit
 }
 
-// slidingSteps is in how many steps the share of the period before falls to 0, as the
-// limiter's time does.
+// slidingSteps is the number of steps in which the share of the previous period falls to 0, as in the
+// limiter.
 const slidingSteps = 62_500
 
-// newExact rejects what the oracle cannot check: an algorithm that it does not know,
-// whose denials it would call false, and what would lose precision or overflow.
+// newExact rejects what the oracle cannot check: an unknown algorithm, whose denials it would call false, and
+// what would lose precision or overflow.
 func newExact(algorithm bucket.Algorithm, c fastlimit.RuleConfig) (exact, error) {
 	e := exact{algorithm: algorithm, scale: 1, per: 1, limit: c.Rate.N, period: c.Rate.Per.Microseconds(), countDenied: c.CountDenied}
 	switch algorithm {
-	case bucket.LeakyBucket, bucket.TokenBucket: // which are one
+	case bucket.LeakyBucket, bucket.TokenBucket: // which are the same
 		return newExactBucket(algorithm, c)
 	case bucket.FixedWindow, bucket.SlidingLog:
 	case bucket.SlidingWindow:
@@ -81,21 +81,20 @@ func newExactBucket(algorithm bucket.Algorithm, c fastlimit.RuleConfig) (exact, 
 	return exact{algorithm: algorithm, n: n, per: per, limit: limit, scale: float64(scale)}, nil
 }
 
-// unixTime reports whether the limit counts by periods of Unix time. Buckets and logs go
-// by the limiter's time, which leaves out long silences.
+// unixTime reports whether the limit counts by periods of Unix time. Buckets and logs use the limiter's time,
+// which leaves out long silences.
 func (e *exact) unixTime() bool {
 	return e.algorithm == bucket.FixedWindow || e.algorithm == bucket.SlidingWindow
 }
 
-// tally is what counts of the units that somebody took, as of the time to which it was
-// advanced last.
+// tally is what still counts of somebody's units, as of the time to which it was last advanced.
 type tally struct {
-	now    uint64  // of a bucket its level in parts, of a window the units of this period
+	now    uint64  // the level of a bucket in parts, or a window's units of this period
 	before uint64  // of a sliding window: the units of the period before
 	taken  []int64 // of a log: when, one for each unit, in order
 }
 
-// advance takes a tally from one time to a later one.
+// advance advances a tally from one time to a later one.
 func (e *exact) advance(t *tally, from, to int64) {
 	switch e.algorithm {
 	case bucket.FixedWindow:
@@ -130,7 +129,7 @@ func (e *exact) leak(level uint64, micros int64) uint64 {
 	return level - out
 }
 
-// level is what counts in parts, at the time to which the tally was advanced.
+// level is what counts, in parts, at the time to which the tally was advanced.
 func (e *exact) level(t *tally, at int64) uint64 {
 	switch e.algorithm {
 	case bucket.SlidingWindow:
@@ -142,7 +141,7 @@ func (e *exact) level(t *tally, at int64) uint64 {
 	return t.now
 }
 
-// fits reports whether units fit beside what counts.
+// fits reports whether units fit with what counts.
 func (e *exact) fits(t *tally, at int64, units uint64) bool {
 	return e.level(t, at)+units*e.per <= e.limit
 }

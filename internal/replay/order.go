@@ -31,9 +31,8 @@ func compareRecords(a, b record) int {
 
 func earlier(a, b *record) bool { return a.at < b.at || a.at == b.at && a.seq < b.seq }
 
-// window is by how much a record must be older than the newest one to be released from
-// a stream. Lines are written when requests end, so it is the longest request whose
-// line still comes in time.
+// window is how much older than the newest record one must be to be released from a stream. Lines are written
+// when requests end, so it is the longest request whose line still comes in time.
 const (
 	windowSeconds = 120
 	window        = windowSeconds * second

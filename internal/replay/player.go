@@ -18,7 +18,7 @@ const (
 	checkEvery = 1 << 12
 )
 
-// player moves lines from the logs through the order to whoever counts them.
+// player moves lines from the logs through the order to their consumer.
 type player struct {
 	c       *ReadConfig
 	ctx     context.Context

@@ -39,7 +39,7 @@ type Log struct {
 	Reader io.Reader
 }
 
-// Reading is what there was in the logs.
+// Reading summarizes the logs.
 type Reading struct {
 	Requests     int    // lines that could be parsed
 	Skipped      int    // lines that could not
@@ -49,10 +49,10 @@ type Reading struct {
 	Warnings     []string
 }
 
-// Read reads logs as [Run] does, and calls each with every request in the order of their
-// times, at in Unix microseconds. engine is made of rules, which say what of a line is
-// kept: the request has only the fields that they look at. It is valid until each
-// returns. Read fails as Run does, and with the error of each.
+// Read reads logs as [Run] does, and calls each with every request in the order of their times, at in Unix
+// microseconds. engine is made from rules, which determine what is kept of a line: the request has only the
+// fields that they look at. It is valid until each returns. Read fails as Run does, and with the error of
+// each.
 func Read(ctx context.Context, logs []Log, engine *policy.Engine, rules []policy.RuleSpec, c ReadConfig, each func(at int64, r *policy.Request) error) (*Reading, error) {
 	if err := c.Fields.Check(); err != nil {
 		return nil, err
@@ -66,5 +66,5 @@ func Read(ctx context.Context, logs []Log, engine *policy.Engine, rules []policy
 	return &p.reading, nil
 }
 
-// stampText is a time for reports.
+// stampText formats a time for reports.
 func stampText(at int64) string { return time.UnixMicro(at).UTC().Format(time.RFC3339Nano) }

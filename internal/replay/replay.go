@@ -21,10 +21,9 @@ type Config struct {
 // knows it can at most craft a log with colliding digests, which slows a replay down.
 var secret = [32]byte{'f', 'a', 's', 't', 'l', 'i', 'm', 'i', 't', ' ', 'r', 'e', 'p', 'l', 'a', 'y'}
 
-// Run reads logs, plain or gzip, and judges them. It merges them by time, always
-// reading on in the log that is furthest behind, so the logs may be one server's
-// rotated files, in any order, or those of several servers. It fails if a log cannot
-// be read to its end, if no line is one of an access log, if the rules are invalid,
+// Run reads logs, plain or gzip, and judges them. It merges them by time, always reading the one that is
+// furthest behind, so the logs may be one server's rotated files, in any order, or those of several servers.
+// It fails if a log cannot be read to its end, if no line is one of an access log, if the rules are invalid,
 // or with the error of ctx.
 func Run(ctx context.Context, logs []Log, c Config) (*Report, error) {
 	if c.Limiter.Secret == ([32]byte{}) {
@@ -33,8 +32,8 @@ func Run(ctx context.Context, logs []Log, c Config) (*Report, error) {
 	if err := c.Fields.Check(); err != nil {
 		return nil, err
 	}
-	// A log is judged by this process alone in the log's own time: a shared store
-	// has neither that time nor the state of then (TestRedisIsNotAsked).
+	// A log is judged by this process alone in the log's own time: a shared store has neither that time nor
+	// its state (TestRedisIsNotAsked).
 	c.Limiter.Store, c.Limiter.Shared, c.Limiter.StoreTimeout, c.Limiter.Clock = nil, false, 0, new(fastlimit.ManualClock)
 	lim, err := fastlimit.New(c.Limiter)
 	if err != nil {

@@ -99,7 +99,7 @@ func (r *Reading) skip(s Skipped) {
 	}
 }
 
-// take copies what the logs were like.
+// take copies the summary of the logs.
 func (r *Report) take(from *Reading) {
 	r.Skipped, r.Late, r.SkippedLines, r.Warnings = from.Skipped, from.Late, from.SkippedLines, from.Warnings
 	r.First, r.Last = from.First, from.Last
@@ -114,8 +114,8 @@ func (r *Report) sortClients() {
 	})
 }
 
-// excessBound is θ·B + 1 of P2, where the 1 is for the filter, which admits a client
-// on first sight. Rounding of the clock adds less than 1 µs of the rate to a bucket.
+// excessBound is θ·B + 1 of P2, where θ is the rule's escalate_at and the 1 is for the filter, which admits a
+// client on first sight. Rounding of the clock adds less than 1 µs of the rate to a bucket.
 func excessBound(rp *limit.RulePlan) float64 {
 	bound := rp.Config.Rate.PerSecond() / 1e6
 	if rp.Config.Algorithm.Periodic() {

@@ -85,7 +85,7 @@ func (r *Report) writeClients(w io.Writer, top int) {
 	}
 }
 
-// percent is the share as people read it, "" of nothing: an empty log has no rate.
+// percent is a share for people, or "" of nothing: an empty log has no rate.
 func percent(n, of int) string {
 	if of == 0 {
 		return ""
@@ -93,7 +93,7 @@ func percent(n, of int) string {
 	return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(of))
 }
 
-// inFile names the log of a line, unless it has no name to tell it from others.
+// inFile names the log of a line, unless it has no name.
 func inFile(name string) string {
 	if name == "" {
 		return ""

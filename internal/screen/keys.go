@@ -5,11 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// Key is a key that was pressed: a character, control characters included, or one of those
-// below.
+// Key is a pressed key: a character, control characters included, or one of those below.
 type Key rune
 
-// Keys that are no characters.
+// Keys that are not characters.
 const (
 	KeyUp Key = -1 - iota
 	KeyDown
@@ -27,8 +26,8 @@ var sequences = map[string]Key{
 	"[H": KeyHome, "[F": KeyEnd, "OH": KeyHome, "OF": KeyEnd, "[1~": KeyHome, "[4~": KeyEnd, "[7~": KeyHome, "[8~": KeyEnd,
 }
 
-// Keys reads keys until r fails, and then closes the channel. It ends only with that: a
-// read from a terminal cannot be interrupted.
+// Keys reads keys until r fails, and then closes the channel. Nothing else ends it: a read from a terminal
+// cannot be interrupted.
 func Keys(r io.Reader) <-chan Key {
 	keys := make(chan Key)
 	go func() {
@@ -50,8 +49,8 @@ func Keys(r io.Reader) <-chan Key {
 	return keys
 }
 
-// decode takes a key off what was read at once; 0: one that has no name here. An escape
-// that nothing follows is the key of that name.
+// decode takes a key off the bytes of one read; 0 means that it has no name here. An escape followed by
+// nothing is the escape key.
 func decode(b []byte) (k Key, size int) {
 	if b[0] != 0x1b {
 		r, n := utf8.DecodeRune(b)

@@ -1,6 +1,6 @@
-// Package screen has a whole terminal for a program: in raw mode, on the alternate screen.
-// Close gives it back as it was. Call Close by defer in the goroutine that draws, so that a
-// panic there gives it back too; signals are the caller's.
+// Package screen gives a program the whole terminal, in raw mode and on the alternate screen. Close restores
+// it. Defer Close in the goroutine that draws, so that a panic there restores it too; signals are up to the
+// caller.
 package screen
 
 import (
@@ -13,8 +13,7 @@ import (
 )
 
 const (
-	// enter keeps what was on the terminal, has long lines cut instead of wrapped, and
-	// hides the cursor.
+	// enter saves what was on the terminal, cuts long lines instead of wrapping them, and hides the cursor.
 	enter = "\x1b[?1049h\x1b[?7l\x1b[?25l"
 	leave = "\x1b[m\x1b[?25h\x1b[?7h\x1b[?1049l"
 
@@ -23,35 +22,33 @@ const (
 	below     = "\x1b[J"
 )
 
-// Sizes of a terminal that does not know its own.
+// Size of a terminal that does not report its own.
 const (
 	usualWidth  = 80
 	usualHeight = 24
 )
 
-// Screen is a terminal. Its methods are for one goroutine at a time, but for Close, which is
-// safe for concurrent use.
+// Screen is a terminal. Its methods are for one goroutine at a time, except Close, which is safe for
+// concurrent use.
 type Screen struct {
 	in, out *os.File
 
 	mu     sync.Mutex
-	before *term.State // nil: the terminal is as it was; guarded by mu
+	before *term.State // nil: the terminal is restored; guarded by mu
 }
 
-// Capable reports whether both files are terminals that a [Screen] can be on. name is the
-// value of TERM.
+// Capable reports whether both files are terminals that a [Screen] can use. name is the value of TERM.
 func Capable(in, out *os.File, name string) bool {
 	return supported && name != "dumb" && term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd()))
 }
 
-// Open takes a terminal.
+// Open takes over a terminal.
 func Open(in, out *os.File) (*Screen, error) {
 	s := &Screen{in: in, out: out}
 	return s, s.Enter()
 }
 
-// Enter takes the terminal again after [Screen.Close], or after somebody else has changed
-// it.
+// Enter takes over the terminal again after [Screen.Close], or after another program has changed it.
 func (s *Screen) Enter() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +63,7 @@ func (s *Screen) Enter() error {
 	return err
 }
 
-// Close gives the terminal back as it was. A second call does nothing.
+// Close restores the terminal. A second call does nothing.
 func (s *Screen) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +76,7 @@ func (s *Screen) Close() error {
 	return err
 }
 
-// Size is how many columns and lines there are now.
+// Size returns the current number of columns and lines.
 func (s *Screen) Size() (width, height int) {
 	width, height, err := term.GetSize(int(s.out.Fd()))
 	if err != nil || width < 1 || height < 1 {
@@ -88,9 +85,8 @@ func (s *Screen) Size() (width, height int) {
 	return width, height
 }
 
-// Draw shows lines from the top, in one write so that it does not flicker. Lines must be
-// no longer than the screen is wide, and no more than it is high; escape sequences in them
-// may change colors only.
+// Draw shows lines from the top, in one write so that it does not flicker. Lines must fit the screen's width
+// and height; escape sequences in them may only change colors.
 //
 // After Close it does nothing.
 func (s *Screen) Draw(lines []string) error {

@@ -4,10 +4,10 @@ package screen
 
 import "os"
 
-// supported: whoever has no such terminal gets tables.
+// supported: without such a terminal, users get tables.
 const supported = false
 
-// Signals as elsewhere; nobody sends the last two.
+// Signals as elsewhere; the last two are never sent.
 var (
 	Ends      = []os.Signal{os.Interrupt}
 	Resized   os.Signal

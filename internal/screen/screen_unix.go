@@ -9,8 +9,8 @@ import (
 
 const supported = true
 
-// Ends are the signals that would end a program and leave the terminal as it is. At Resized
-// it has another size; at Continued somebody may have changed it.
+// Ends are the signals that would end a program and leave the terminal as it is. Resized says that the size
+// has changed; Continued, that another program may have changed the terminal.
 var (
 	Ends      = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
 	Resized   = os.Signal(syscall.SIGWINCH)

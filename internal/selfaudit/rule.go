@@ -5,27 +5,26 @@ import (
 	"sync/atomic"
 )
 
-// Rule is by what admissions and denials are judged, in ticks, and where it is counted. It is
-// immutable.
+// Rule is the limit by which admissions and denials are judged, in ticks, and where results are counted. It
+// is immutable.
 type Rule struct {
-	Threshold uint64 // from which level on a client is suspected; 0: always
+	Threshold uint64 // the level from which a client is suspected; 0: always
 	Most      uint64 // what the exact bucket holds
-	Bound     uint64 // P2: what a client is admitted at once
+	Bound     uint64 // P2: the most that a client is admitted at once
 	Unit      uint64 // one unit
 	Counts    *Counts
 }
 
-// Counts are what audits of a rule have found, and of those that go on with it. They are safe for
-// concurrent use.
+// Counts are what audits of a rule, and of its successors, have found. They are safe for concurrent use.
 type Counts struct {
 	requests, falseDenials, falseSuspects, excess atomic.Uint64
 	estimated, level                              atomic.Uint64 // in thousandths of units
 	peak                                          atomic.Uint64 // bits of a float64
 }
 
-// Stats are a snapshot of [Counts]. Package fastlimit says what the fields are.
+// Stats are a snapshot of [Counts]. Package fastlimit describes the fields.
 type Stats struct {
-	Clients                                       int // for whoever has the table: 0
+	Clients                                       int // filled in by the table's owner
 	Requests, FalseDenials, FalseSuspects, Excess uint64
 	Estimated, Level, Peak                        float64
 }
@@ -40,14 +39,14 @@ func (c *Counts) Stats() Stats {
 	}
 }
 
-// compare adds an estimate of the sketch, and the level that it is of.
+// compare adds an estimate of the sketch, and the level that it estimates.
 func (r *Rule) compare(estimate, level uint64) {
 	const parts = 1000
 	r.Counts.estimated.Add(uint64(parts * float64(estimate) / float64(r.Unit)))
 	r.Counts.level.Add(uint64(parts * float64(level) / float64(r.Unit)))
 }
 
-// reached notes a level.
+// reached records a level.
 func (r *Rule) reached(level uint64) {
 	if level > r.Bound {
 		r.Counts.excess.Add(1)

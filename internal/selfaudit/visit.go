@@ -12,11 +12,11 @@ type Visit struct {
 	table *Table
 	rule  *Rule
 	set   *set
-	entry *entry // nil: there is no room for the client
+	entry *entry // nil: no room for the client
 	fresh bool
 }
 
-// Visit begins a step of a client that is judged by r. late is the latest time known. Leave ends it.
+// Visit begins a step of a client judged by r. late is the latest time known. Leave ends it.
 func (t *Table) Visit(r *Rule, d sketch.Digest, late, evictions uint64) Visit {
 	v := Visit{table: t, rule: r, set: t.set(d)}
 	v.set.mu.Lock()
@@ -39,13 +39,13 @@ func (t *Table) Visit(r *Rule, d sketch.Digest, late, evictions uint64) Visit {
 	return v
 }
 
-// Fresh reports whether the client has no history here. Then [Visit.Holds] is to be told.
+// Fresh reports whether the client has no history here. Then call [Visit.Holds].
 func (v *Visit) Fresh() bool { return v.fresh }
 
-// Holds tells until when the client's bucket is busy, which cannot be charged during the visit.
+// Holds sets until when the client's bucket is busy. It cannot be charged during the visit.
 func (v *Visit) Holds(tat uint64) { v.entry.high = tat }
 
-// restart begins low at nothing.
+// restart sets low to 0.
 func (t *Table) restart(e *entry, late, evictions uint64) {
 	e.low, e.known, e.evictions = 0, late+t.full, evictions
 }
@@ -53,12 +53,11 @@ func (t *Table) restart(e *entry, late, evictions uint64) {
 // Leave ends the step.
 func (v *Visit) Leave() { v.set.mu.Unlock() }
 
-// Times are the readings by which a step is judged: of its request, and the latest when the
-// step was done.
+// Times are the clock readings of a step: of its request, and the latest when the step was done.
 type Times struct{ Now, Late uint64 }
 
-// Screened tells what the sketch has made of a request: its estimate with the request, 0 if it
-// was not asked, and whether the request goes on to the exact bucket.
+// Screened reports the sketch's estimate including the request, 0 if it was not asked, and whether the
+// request goes to the exact bucket.
 func (v *Visit) Screened(at Times, estimate, cost uint64, suspect bool) {
 	v.rule.Counts.requests.Add(1)
 	e := v.entry
@@ -75,10 +74,10 @@ func (v *Visit) Screened(at Times, estimate, cost uint64, suspect bool) {
 	}
 }
 
-// Admitted charges what was admitted without asking the exact bucket.
+// Admitted charges what was admitted without the exact bucket.
 func (v *Visit) Admitted(at Times, cost, evictions uint64) { v.admitted(at, cost, 0, evictions) }
 
-// Charged charges what the exact bucket was charged with, which was busy until tat afterwards.
+// Charged charges what the exact bucket was charged, which is busy until tat.
 func (v *Visit) Charged(at Times, cost, tat, evictions uint64) {
 	waited := uint64(0)
 	if tat <= at.Late+cost {
@@ -115,22 +114,21 @@ func (v *Visit) Denied(now, cost uint64) {
 // judged reports whether the client is known.
 func (v *Visit) judged() bool { return v.entry != nil && v.entry.doubt == v.table.doubt.Load() }
 
-// Refunded tells that cost was given back.
+// Refunded reports a refund of cost.
 func (v *Visit) Refunded(now, cost uint64) {
 	if v.entry != nil {
 		v.entry.low = bucket.Sub(v.entry.low, now, cost)
 	}
 }
 
-// Reset tells that the bucket was emptied.
+// Reset reports that the bucket was emptied.
 func (v *Visit) Reset(late, evictions uint64) {
 	if v.entry != nil {
 		v.table.restart(v.entry, late, evictions)
 	}
 }
 
-// Denied judges some of the denials that were read from the bucket without a visit. It waits for
-// nobody.
+// Denied checks a sample of the denials that were read from the bucket without a visit. It never waits.
 func (t *Table) Denied(r *Rule, d sketch.Digest, now, cost uint64) {
 	if rand.Uint32()&t.thin != 0 {
 		return

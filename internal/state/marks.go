@@ -7,8 +7,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/frames"
 )
 
-// What the library writes of a filter is as long as the filter, however few are marked. So
-// words of zeros are counted:
+// The library writes the whole filter, however few bits are marked. So runs of zero words are only counted:
 //
 //	body = (words of zeros, words that follow, those words)…
 //
@@ -19,8 +18,8 @@ const (
 	wordBytes  = 8
 )
 
-// marksWriter writes frames of kind kindMarks of what the library writes, in whole words and
-// small pieces. Flush it at the end.
+// marksWriter writes the library's output as frames of kind kindMarks, in whole words and small pieces. Flush
+// it at the end.
 type marksWriter struct {
 	To *frames.Writer
 
@@ -52,7 +51,7 @@ func (w *marksWriter) Flush() error {
 	return w.To.Frame(kindMarks, w.packed)
 }
 
-// packZeros appends whole words with those that are zero counted.
+// packZeros appends whole words, with zero words only counted.
 func packZeros(dst, words []byte) []byte {
 	zero := func(b []byte) bool { return binary.LittleEndian.Uint64(b) == 0 }
 	for len(words) > 0 {
@@ -71,7 +70,7 @@ func packZeros(dst, words []byte) []byte {
 	return dst
 }
 
-// unpackZeros appends what packZeros was given, at most marksPiece bytes.
+// unpackZeros reverses packZeros, up to marksPiece bytes.
 func unpackZeros(dst, packed []byte) ([]byte, error) {
 	u := frames.Unpack(packed)
 	for u.More() {
@@ -93,13 +92,13 @@ func unpackZeros(dst, packed []byte) ([]byte, error) {
 
 // marksReader reads those frames as one stream, for the library.
 type marksReader struct {
-	Next func() (body []byte, err error) // the next frame, or nothing if that is of another kind
-	Err  error                           // why a Read has failed, unless it was that there is no more
+	Next func() (body []byte, err error) // the next frame, or nothing if it is of another kind
+	Err  error                           // why a Read failed, other than at the end
 
 	buf, left []byte
 }
 
-// More reports whether there is more than was read of the last frame.
+// More reports whether some of the last frame has not been read.
 func (r *marksReader) More() bool { return len(r.left) > 0 }
 
 // Read implements [io.Reader].

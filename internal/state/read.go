@@ -10,8 +10,8 @@ import (
 	"github.com/fastlimit/fastlimit/internal/machine"
 )
 
-// Unfit reports whether an error says that what was read is no state that can be taken over: it
-// is not one, of another version or machine, torn, damaged, too large, too old or from the future.
+// Unfit reports whether an error says that this is not a state that can be taken over: it is none, of another
+// version or machine, torn, damaged, too large, too old or from the future.
 func Unfit(err error) bool {
 	for _, e := range [...]error{
 		frames.ErrForeign, frames.ErrVersion, frames.ErrTorn, frames.ErrDamaged, frames.ErrTooLarge,
@@ -24,8 +24,8 @@ func Unfit(err error) bool {
 	return false
 }
 
-// Reader reads a state: [Open] its header, then [Reader.Restore] the rest into a limiter that
-// was made by the header.
+// Reader reads a state: [Open] its header, then [Reader.Restore] the rest into a limiter made from the
+// header.
 type Reader struct {
 	Header *Header
 	Secret [32]byte
@@ -36,7 +36,7 @@ type Reader struct {
 	err  error // io.EOF after the last one
 }
 
-// Open reads what a state begins with.
+// Open reads the header of a state.
 func Open(r io.Reader) (*Reader, error) {
 	f, err := frames.NewReader(r, Magic, Version)
 	if err != nil {
@@ -61,7 +61,7 @@ func Open(r io.Reader) (*Reader, error) {
 
 func damaged(what string) error { return fmt.Errorf("%w: %s", frames.ErrDamaged, what) }
 
-// expect reads the next frame, which has to be of that kind.
+// expect reads the next frame, which must be of that kind.
 func (s *Reader) expect(kind byte, what string) error {
 	if err := s.next(); err != nil {
 		return err
@@ -80,7 +80,7 @@ func (s *Reader) next() error {
 	return s.err
 }
 
-// Restore reads the rest into empty parts, which have what the header says.
+// Restore reads the rest into empty parts that match the header.
 func (s *Reader) Restore(p *Parts) error {
 	filtered := p.Filter == nil
 	for s.err == nil {
@@ -113,7 +113,7 @@ func (s *Reader) Restore(p *Parts) error {
 	return nil
 }
 
-// rule is the rule that a frame begins with.
+// rule returns the rule that a frame names.
 func (p *Parts) rule(u *frames.Unpacker) *RuleParts {
 	i := u.Uvarint()
 	if i >= uint64(len(p.Rules)) {
@@ -169,7 +169,7 @@ func (s *Reader) restoreFilter(p *Parts, due time.Duration) error {
 	return err
 }
 
-// marks is the next frame, if that belongs to the filter.
+// marks returns the next frame, if it belongs to the filter.
 func (s *Reader) marks() ([]byte, error) {
 	if err := s.next(); err != nil || s.err != nil || s.kind != kindMarks {
 		return nil, err

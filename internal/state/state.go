@@ -21,8 +21,8 @@ import (
 const (
 	// Magic begins a state.
 	Magic = "fastlst\n"
-	// Version counts changes of all that follows, of what the digest of a client is, and
-	// of what a word of a table or a sketch means.
+	// Version changes whenever anything below changes, or the digest of a client, or the meaning of a word in
+	// a table or a sketch.
 	Version = 2
 )
 
@@ -37,11 +37,11 @@ const (
 	kindMarks   = 7 // part of what the library writes of both generations
 )
 
-// Header says which limiter the state is of, and of when.
+// Header describes the limiter of the state, and its time.
 type Header struct {
 	At     machine.Instant
 	Now    time.Duration // on the limiter's line, not before At
-	Manual bool          // the line is that of a clock which is set by hand
+	Manual bool          // the line is that of a ManualClock
 	Wall   time.Duration // on the line of windows
 
 	Shared       bool // with a store
@@ -52,7 +52,7 @@ type Header struct {
 	Rules        []Rule
 }
 
-// Rule is a rule with the sizes that its memory has.
+// Rule is a rule with the sizes of its memory.
 type Rule struct {
 	Config             limit.RuleConfig
 	Blocks, Sets, Bans int
@@ -80,9 +80,8 @@ func readHeader(body []byte) (*Header, error) {
 	return h, nil
 }
 
-// Plan is that of the limiter which was saved, of at most so much memory, and of the tiers of
-// each rule that were made later. Of what the header says nothing is taken for granted: no
-// more is taken than fits.
+// Plan is the plan of the saved limiter, within that much memory, and of the tiers of each rule that were
+// made later. Nothing in the header is trusted: no more is taken than fits.
 func (h *Header) Plan(memory int64) (p *limit.Plan, live [][]limit.RulePlan, err error) {
 	if n := len(h.Rules); n == 0 || n > limit.MaxRules || h.Nodes < 0 || h.Nodes > limit.MaxNodes || h.StoreTimeout < 0 || h.Window < 0 {
 		return nil, nil, fmt.Errorf("%w: its rules", frames.ErrDamaged)
@@ -147,13 +146,13 @@ func (sr *Rule) planLive(rp *limit.RulePlan, m *sizes) ([]limit.RulePlan, error)
 	return live, nil
 }
 
-// sizes adds up what is to be taken.
+// sizes adds up the memory to take.
 type sizes struct {
 	left int64
 	bad  bool
 }
 
-// take is n, of so many bytes each, or 1 if that cannot be. n must be 0 of what there is not.
+// take returns n, of items of that many bytes, or 1 if that is impossible. n must be 0 if they are not there.
 func (m *sizes) take(n int, bytes int64, there bool) int {
 	switch {
 	case !there:
@@ -170,17 +169,17 @@ func (m *sizes) take(n int, bytes int64, there bool) int {
 	return n
 }
 
-// sets is take of the sets of a table.
+// sets is take for the sets of a table.
 func (m *sizes) sets(rp *limit.RulePlan, n int) int {
 	if n < 1 {
 		m.bad = true
 	}
 	n = m.take(n, int64(rp.Shape.SetBytes()), true)
-	m.left -= int64(rp.Shape.TableBytes(1)) // what is rounded up counts in small tables
+	m.left -= int64(rp.Shape.TableBytes(1)) // small tables count as rounded up
 	return n
 }
 
-// bans is take of bans.
+// bans is take for bans.
 func (m *sizes) bans(n int, there bool) int {
 	if n = m.take(n, ban.Bytes(28)/28, there); n > 0 {
 		m.left -= ban.Bytes(1)

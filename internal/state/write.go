@@ -12,9 +12,8 @@ import (
 
 // Write writes a state, as of now on the limiter's line. Requests may use the parts meanwhile.
 //
-// Tables and bans come first, then sketches, then the filter. Requests mark, charge and take
-// the other way round, so a client that has a bucket in the state is in its sketch too, and a
-// client in the sketch is marked.
+// Tables and bans come first, then sketches, then the filter. Requests go the other way round, so a client
+// with a bucket in the state is in its sketch too, and a client in the sketch is marked.
 func Write(w io.Writer, h *Header, secret *sketch.Secret, p *Parts, now time.Duration) error {
 	f, err := frames.NewWriter(w, Magic, Version)
 	if err != nil {
@@ -95,7 +94,7 @@ func (s *writing) sketches() error {
 	return nil
 }
 
-// pieces writes frames, each beginning with the numbers of what it belongs to.
+// pieces writes frames, each beginning with the numbers of its owner.
 func (s *writing) pieces(kind byte, appendPiece func(dst []byte, from int) ([]byte, int), of ...int) error {
 	for from := 0; ; {
 		s.buf = s.buf[:0]
@@ -112,7 +111,7 @@ func (s *writing) pieces(kind byte, appendPiece func(dst []byte, from int) ([]by
 	}
 }
 
-// filter writes when the filter rotates, and then its marks.
+// filter writes the filter's next rotation, and then its marks.
 func (s *writing) filter() error {
 	if s.parts.Filter == nil {
 		return nil

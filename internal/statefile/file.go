@@ -1,18 +1,17 @@
-// Package statefile keeps a file up to date with what a process must not forget, whatever
-// that is: it has a [File] written every few seconds and at the end, so that a process which is
-// killed at any moment leaves a whole file, the one before at worst.
+// Package statefile keeps a file up to date with what a process must not forget, whatever that is: it writes
+// a [File] every few seconds and at the end, so that a process that is killed at any moment leaves a whole
+// file, at worst the previous one.
 //
 //	write FILE.tmp, 0600 ─► fsync ─► rename to FILE ─► fsync of the directory
 //
-// A file that cannot be written leaves the last good one as it is. The process goes on, says
-// so once, and tries again at the next turn.
+// If the file cannot be written, the last good one stays. The process continues, logs it once, and tries
+// again at the next step.
 //
-// One process at a time has the file: it holds a lock on FILE.lock, which the system lets go of when the
-// process ends, however it does. The lock is on a file of its own, since FILE is replaced
-// each time.
+// Only one process has the file: it holds a lock on FILE.lock, which the system releases when the process
+// ends, however it does. The lock is a separate file, since FILE is replaced each time.
 //
-// What is written takes at most [Pace] of the disk: a piece waits until those before it
-// have had their time. So a large file has longer turns, and the last one is written at once.
+// Writing takes at most [Pace] of the disk: a piece waits until the time of those before it is over. So a
+// large file is written less often. The last write does not wait.
 package statefile
 
 import (
@@ -24,7 +23,7 @@ import (
 	"path/filepath"
 )
 
-// ErrHeld tells that another process has the file.
+// ErrHeld means that another process has the file.
 var ErrHeld = errors.New("another process has it")
 
 // File is a file that this process has to itself. It is not safe for concurrent use.
@@ -33,8 +32,8 @@ type File struct {
 	lock *os.File
 }
 
-// Open takes the lock of a file, which need not exist, but its directory has to. The
-// error is [ErrHeld], or it says what to do.
+// Open takes the lock of a file, which need not exist, unlike its directory. The error is [ErrHeld], or says
+// what to do.
 func Open(path string) (*File, error) {
 	lock, err := lockFile(path + ".lock")
 	switch {
@@ -51,19 +50,19 @@ func Open(path string) (*File, error) {
 // Close lets another process have the file.
 func (f *File) Close() error { return f.lock.Close() }
 
-// ErrStranger tells that somebody else may have written the file: it decides who is denied.
+// ErrStranger means that somebody else may have written the file, which decides who is denied.
 var ErrStranger = errors.New("not a file that only this user can write")
 
-// Read opens a file for reading, whoever has it: it is whole at any moment. The error is
-// fs.ErrNotExist if there is none yet, and [ErrStranger] if it belongs to another user than this
-// one or root, if others may write it, or if it is no file at all, such as a pipe that would be waited for.
+// Read opens a file for reading, whoever has it: it is whole at any moment. The error is fs.ErrNotExist if
+// there is none yet, and [ErrStranger] if it belongs to another user than this one or root, if others may
+// write it, or if it is not a regular file, such as a pipe, on which a read would block.
 func Read(path string) (io.ReadCloser, error) { return openOwn(path) }
 
-// Write replaces the file by what write writes, whole or not at all. It returns how long
-// the new one is. Nobody else may read it.
+// Write replaces the file by write's output, entirely or not at all. It returns the new size. Nobody else may
+// read it.
 func (f *File) Write(write func(io.Writer) error) (n int64, err error) {
 	temp := f.path + ".tmp"
-	// One that a process has left which was killed, with whatever mode.
+	// Left behind by a killed process, with whatever mode.
 	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, err
 	}
@@ -81,7 +80,7 @@ func (f *File) Write(write func(io.Writer) error) (n int64, err error) {
 	if err = write(counted); err != nil {
 		return 0, err
 	}
-	// On the disk before it has the name: after a power cut the name is that of a whole file.
+	// On the disk before the rename: after a power cut the name must be that of a whole file.
 	if err = file.Sync(); err != nil {
 		return 0, err
 	}
@@ -94,7 +93,7 @@ func (f *File) Write(write func(io.Writer) error) (n int64, err error) {
 	return counted.n, syncDir(filepath.Dir(f.path))
 }
 
-// counter counts what is written.
+// counter counts written bytes.
 type counter struct {
 	w io.Writer
 	n int64

@@ -13,49 +13,49 @@ import (
 )
 
 const (
-	// Every is the time from one turn to the next, if the turn takes no longer.
+	// Every is the time between writes, if a write takes no longer.
 	Every = 10 * time.Second
-	// Pace is how much of a disk that takes at most, in bytes per second.
+	// Pace is the most of a disk that it takes, in bytes per second.
 	Pace = 4 << 20
 )
 
-// Config is what a [Keeper] works with. All of it is required but Every.
+// Config configures a [Keeper]. Everything but Every is required.
 type Config struct {
 	Path  string                  // of the file, for the log
-	Write func(w io.Writer) error // what the file is to have, in pieces
+	Write func(w io.Writer) error // writes the content, in pieces
 	Log   *slog.Logger
 	Every time.Duration // 0 means Every
 }
 
-// Keeper keeps a file up to date. Make it with [NewKeeper]. Stats is safe for concurrent
-// use with all else.
+// Keeper keeps a file up to date. Make it with [NewKeeper]. Stats is safe for concurrent use with everything
+// else.
 type Keeper struct {
 	config Config
 
 	mu    sync.Mutex // guards what follows
 	stats Stats
-	bad   Class // of the last turn
+	bad   Class // of the last write
 }
 
 // Class is why a file was not written.
 type Class string
 
-// The classes, and what to do.
+// The classes, and the remedies.
 const (
 	ClassFull    Class = "full"    // the disk, or a quota: make room
-	ClassRefused Class = "refused" // no right to write, or read-only: grant it
-	ClassMissing Class = "missing" // the directory is gone: make it
+	ClassRefused Class = "refused" // no permission to write, or read-only: grant it
+	ClassMissing Class = "missing" // the directory is gone: create it
 	ClassOther   Class = "other"   // see the log
 )
 
-// Classes are all of them.
+// Classes are all classes.
 var Classes = [...]Class{ClassFull, ClassRefused, ClassMissing, ClassOther}
 
 // Stats are counts for metrics.
 type Stats struct {
-	Written time.Time     // when the file was last written with success
-	Bytes   int64         // that it has
-	Took    time.Duration // that it took, pauses included
+	Written time.Time     // when the file was last written successfully
+	Bytes   int64         // its size
+	Took    time.Duration // time of the last write, pauses included
 	Errors  map[Class]uint64
 }
 
@@ -67,8 +67,7 @@ func NewKeeper(c Config) *Keeper {
 	return &Keeper{config: c, stats: Stats{Errors: map[Class]uint64{}}}
 }
 
-// Run writes the file at once, and again and again until ctx ends. It gives up what it is
-// writing then.
+// Run writes the file at once, and then repeatedly until ctx ends, which aborts a write.
 func (k *Keeper) Run(ctx context.Context, f *File) {
 	for pause := time.Duration(0); wait(ctx, pause); {
 		begun := time.Now()
@@ -80,7 +79,7 @@ func (k *Keeper) Run(ctx context.Context, f *File) {
 // Finish writes the file once more, without pauses. Call it when Run has returned.
 func (k *Keeper) Finish(f *File) { k.write(f, func(w io.Writer) io.Writer { return w }) }
 
-// write writes the file, and says so if that fails, and when it does no more.
+// write writes the file, and logs the first failure and the first success after it.
 func (k *Keeper) write(f *File, paced func(io.Writer) io.Writer) {
 	begun := time.Now()
 	n, err := f.Write(func(w io.Writer) error { return k.config.Write(paced(w)) })
@@ -129,10 +128,10 @@ func classOf(err error) Class {
 	return ClassOther
 }
 
-// due is how long so many bytes are to take.
+// due is how long n bytes should take.
 func due(n int64) time.Duration { return time.Duration(float64(n) / Pace * float64(time.Second)) }
 
-// pacer lets what was written have its time.
+// pacer delays writes to keep to Pace.
 type pacer struct {
 	w     io.Writer
 	ctx   context.Context // of one write
@@ -149,7 +148,7 @@ func (p *pacer) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// least is how long a pause lasts at least: shorter ones would only be late.
+// least is the shortest pause: shorter ones would only be late.
 const least = 10 * time.Millisecond
 
 // wait reports false if ctx ended.

@@ -9,9 +9,8 @@ import (
 	"syscall"
 )
 
-// lockFile makes the file if there is none and locks it until it is closed. It does not
-// wait. The file stays when the process ends: one that removed it could remove it from
-// under another that has it open.
+// lockFile creates the file if necessary and locks it until it is closed. It does not wait. The file stays
+// when the process ends: removing it could remove it while another process has it open.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -33,10 +32,10 @@ func lockFile(path string) (*os.File, error) {
 	return nil, &os.PathError{Op: "lock", Path: path, Err: err}
 }
 
-// othersWrite are the bits of a mode by which others may write a file.
+// othersWrite are the mode bits that let others write a file.
 const othersWrite = 0o022
 
-// openOwn opens a file for reading that nobody but this user and root can have written.
+// openOwn opens a file that only this user or root can have written.
 func openOwn(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -61,14 +60,14 @@ func openOwn(path string) (*os.File, error) {
 	return file, nil
 }
 
-// syncDir has a new name survive a power cut.
+// syncDir makes a new name survive a power cut.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) { // some file systems have no such thing
+	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) { // some file systems do not support it
 		return err
 	}
 	return nil

@@ -8,8 +8,7 @@ import (
 
 const sharingViolation = syscall.Errno(32) // ERROR_SHARING_VIOLATION
 
-// lockFile makes the file if there is none and opens it, which nobody else can as long as
-// it is open.
+// lockFile creates the file if necessary and opens it. Nobody else can open it until it is closed.
 func lockFile(path string) (*os.File, error) {
 	name, err := syscall.UTF16PtrFromString(path)
 	if err != nil {
@@ -25,8 +24,8 @@ func lockFile(path string) (*os.File, error) {
 	return os.NewFile(uintptr(h), path), nil
 }
 
-// syncDir does nothing: names are on the disk here when files are.
+// syncDir does nothing: names are on the disk when files are.
 func syncDir(string) error { return nil }
 
-// openOwn opens a file for reading. Who may write it is up to its directory.
+// openOwn opens a file for reading. Its directory controls who may write it.
 func openOwn(path string) (*os.File, error) { return os.Open(path) }

@@ -11,17 +11,17 @@ import (
 type client struct {
 	key  string
 	seen *arrivals
-	need uint64 // at the rate under way
+	need uint64 // at the current rate
 
-	suspect bool // it is taken for an attack beforehand
+	suspect bool // it is taken for an attacker beforehand
 }
 
 // analysis computes the rows of one table.
 type analysis struct {
 	clients []client
 	counted uint64   // their requests
-	sorted  []uint64 // the needs at the rate under way, ascending
-	others  []uint64 // those of who is no suspect; sorted, if nobody is one
+	sorted  []uint64 // the needs at the current rate, ascending
+	others  []uint64 // those of non-suspects; sorted, if nobody is a suspect
 	spare   Percent
 	crowd   bool // the key names clients, some of which may attack
 
@@ -44,7 +44,7 @@ func (t *table) analyze(span int64, spare Percent, suspects []string) Key {
 		}
 		a.counted += seen.all
 	}
-	if a.suspects == len(a.clients) { // whom it would spare nobody knows
+	if a.suspects == len(a.clients) { // then there is nobody to spare
 		a.suspects = 0
 		for i := range a.clients {
 			a.clients[i].suspect = false
@@ -61,10 +61,9 @@ func (t *table) analyze(span int64, spare Percent, suspects []string) Key {
 	return k
 }
 
-// rows computes the row of rates that the log can tell something about. The slowest is
-// one that leaks ten requests while the log lasts: slower ones would just count requests.
-// The fastest is the first from 1/s at which nobody needs more than it sent in one instant:
-// none is kinder.
+// rows computes the rates that the log can say something about. The slowest leaks ten requests during the
+// log: slower ones would just count requests. The fastest is the first from 1/s at which nobody needs more
+// than it sent in one instant: a faster one spares nobody else.
 func (a *analysis) rows(span int64) (rows []Row) {
 	const leaks = 10
 	for _, p := range rates() {
@@ -80,8 +79,7 @@ func (a *analysis) rows(span int64) (rows []Row) {
 	return rows
 }
 
-// needs computes the need of every client at a rate. It is settled if a higher rate would
-// change none.
+// needs computes every client's need at a rate. settled means that no higher rate would change any.
 func (a *analysis) needs(p *pace) (settled bool) {
 	settled = true
 	a.sorted, a.others = a.sorted[:0], nil
@@ -126,8 +124,8 @@ func (a *analysis) row(p *pace) Row {
 	return r
 }
 
-// attackers names those that stand out at the rate of a row. Only they are sorted: all
-// clients would be most of the work on a log of many.
+// attackers returns those that stand out at the rate of a row. Only they are sorted: sorting all clients
+// would be most of the work on a log of many.
 func (a *analysis) attackers(t *table, r *Row) []Attacker {
 	all := []Attacker{}
 	if r.Attackers == 0 {
@@ -149,7 +147,7 @@ func (a *analysis) attackers(t *table, r *Row) []Attacker {
 	return all
 }
 
-// keyParts is the key of a rule as a configuration file has it, one text per part.
+// keyParts returns a rule's key as in a configuration file, one text per part.
 func keyParts(s *policy.RuleSpec) (parts []string) {
 	for _, p := range s.Key {
 		parts = append(parts, keyPart(p, s))

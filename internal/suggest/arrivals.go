@@ -2,13 +2,13 @@ package suggest
 
 import "encoding/binary"
 
-// arrivals are the times of one client's requests, in order. Requests of one microsecond
-// are a run; a run is written as the time since the run before it and its length, two
-// varints: two bytes where a log has whole seconds and the client pauses for less than a
-// minute, so the list of a busy client is far smaller than its lines.
+// arrivals are the times of one client's requests, in order. Requests in one microsecond are a run; a run is
+// written as the time since the previous run and its length, two varints: two bytes if the log has whole
+// seconds and the client pauses for less than a minute, so a busy client's list is far smaller than its
+// lines.
 //
-// The last run is not written yet. So a client with one request has no buffer, and in a
-// log with a million sources that are seen once the buffers take nothing.
+// The last run is not written yet. So a client with one request has no buffer, and in a log with a million
+// sources seen once buffers take nothing.
 type arrivals struct {
 	written []byte
 	end     int64  // µs of the last run that is written
@@ -17,8 +17,7 @@ type arrivals struct {
 	all     uint64 // requests
 }
 
-// A gap is written in seconds if it is whole seconds, else in µs; its lowest bit says
-// which.
+// A gap is written in seconds if it is whole seconds, else in µs; its lowest bit says which.
 const (
 	inMicros = 1
 	second   = 1_000_000

@@ -13,24 +13,22 @@ import (
 )
 
 const (
-	// window is how long the load is looked at for as a whole: as long as a flood that somebody
-	// notices lasts at least.
+	// window is the length of time whose load is examined as a whole: at least as long as a noticeable flood.
 	window = 300 * second
-	// mostFew and leastShare say when a few have most of it.
+	// mostFew and leastShare define when a few have most of the load.
 	mostFew    = 3
 	leastShare = 0.75
-	// leastBusy is how many requests are a load: one a second.
+	// leastBusy is how many requests count as a load: one a second.
 	leastBusy = 300
-	// allOf is the share of all requests from which a rule for a path would be one for all.
+	// allOf is the share of all requests from which a rule for a path would be a rule for all.
 	allOf = 0.95
-	// oneIn is how many requests of the whole log one is looked at for that.
+	// oneIn is the sampling of the whole log for that: one request in so many.
 	oneIn = 16
 
-	// loud is the share from which a single client is left out of what networks have, or it would
-	// hide one.
+	// loud is the share from which a single client is left out of the networks' counts, or it would hide one.
 	loud = 0.01
 
-	longestGroup = 80 // bytes that are shown
+	longestGroup = 80 // bytes of it that are shown
 )
 
 // Busiest is the five minutes with the most requests.
@@ -38,36 +36,36 @@ type Busiest struct {
 	From     string `json:"from"`
 	To       string `json:"to"` // times, RFC 3339
 	Requests uint64 `json:"requests"`
-	// Few are those that have at least three quarters of them: networks of several clients, or paths. None
-	// if they are more than three.
+	// Few are those that have at least three quarters of them: networks of several clients, or paths. None if
+	// they are more than three.
 	Few []Few `json:"few"`
 }
 
 // Few are a few groups that have most of the load.
 type Few struct {
 	By     string  `json:"by"` // net or path
-	Of     uint64  `json:"of"` // requests: all but those of single clients that sent more than 1 % each
+	Of     uint64  `json:"of"` // requests: all except those of single clients that sent more than 1 % each
 	Share  float64 `json:"share"`
 	Groups []Part  `json:"groups"` // the largest first
 
-	specs []policy.RuleSpec // what limits them
+	specs []policy.RuleSpec // the rules that limit them
 }
 
-// Part is one of them.
+// Part is one of these groups.
 type Part struct {
 	Group    string  `json:"group"`
 	Requests uint64  `json:"requests"` // a lower bound
 	Share    float64 `json:"share"`
 }
 
-// peak counts what the busiest window is made of. The zero value has none.
+// peak counts the requests of the busiest window. The zero value has none.
 type peak struct {
 	now, best tallied
 	all       tallied // a sample
 	seen      uint64
 }
 
-// tallied is a window.
+// tallied is the tally of a window.
 type tallied struct {
 	of       int64 // its number
 	requests uint64
@@ -102,7 +100,7 @@ func (p *peak) end() {
 	p.now.Reset()
 }
 
-// busiest is the report; nil if there were next to no requests.
+// busiest returns the report, or nil if there were hardly any requests.
 func (p *peak) busiest() *Busiest {
 	if p.now.Tally == nil {
 		return nil
@@ -115,7 +113,7 @@ func (p *peak) busiest() *Busiest {
 	b := &Busiest{From: text(p.best.of), To: text(p.best.of + 1), Requests: p.best.requests, Few: []Few{}}
 	for _, by := range []breakdown.By{breakdown.Net, breakdown.Path} {
 		groups, all := breakdown.Groups(by, p.best.Tally), p.best.requests
-		if by == breakdown.Net { // single clients are the business of rules by address
+		if by == breakdown.Net { // rules by address are for single clients
 			groups = slices.DeleteFunc(groups, func(g breakdown.Group) bool {
 				if g.Level == 0 && float64(g.Units) > loud*float64(p.best.requests) {
 					all -= g.Units
@@ -130,7 +128,7 @@ func (p *peak) busiest() *Busiest {
 	return b
 }
 
-// few are the fewest groups that have most of the requests; nil if they are too many.
+// few returns the fewest groups that have most of the requests, or nil if they are too many.
 func (p *peak) few(by breakdown.By, groups []breakdown.Group, all uint64) *Few {
 	if all < leastBusy {
 		return nil
@@ -149,7 +147,7 @@ func (p *peak) few(by breakdown.By, groups []breakdown.Group, all uint64) *Few {
 	return nil
 }
 
-// specFor is the rule that limits a group: networks of its size, or each client on its path.
+// specFor returns the rule that limits a group: networks of its size, or each client on its path.
 func (p *peak) specFor(by breakdown.By, g *breakdown.Group) (s policy.RuleSpec, ok bool) {
 	s.Key = []policy.KeyPart{{Kind: policy.KeyIP}}
 	switch {
@@ -170,8 +168,8 @@ func (p *peak) isAll(g *breakdown.Group) bool {
 	return float64(p.all.Units(breakdown.Path, g.Level, g.Name)) > allOf*float64(p.all.requests)
 }
 
-// Extend adds to c, by which the report was made, what it takes for rules that limit the few
-// which have most of the load. It returns false if there is nothing to add.
+// Extend adds to c, the report's configuration, what is needed for rules that limit the few that have most of
+// the load. It returns false if there is nothing to add.
 func (r *Report) Extend(c *Config) (more bool) {
 	if r.Busiest == nil {
 		return false
@@ -192,7 +190,7 @@ func (r *Report) Extend(c *Config) (more bool) {
 	return more
 }
 
-// Summary is the few in a sentence.
+// Summary describes the few in a sentence.
 func (b *Busiest) Summary(f Few) string {
 	things, verb := "network", "came from"
 	if f.By == breakdown.Path.String() {
@@ -206,7 +204,7 @@ func (b *Busiest) Summary(f Few) string {
 		verb, things, share(f.Share), f.Of, b.From, without, verb, count(len(f.Groups), things))
 }
 
-// Text is a part for people.
+// Text formats a part for people.
 func (p Part) Text() string {
 	return fmt.Sprintf("%s  %s  %s", safetext.Quote(p.Group, longestGroup), count(p.Requests, "request"), share(p.Share))
 }

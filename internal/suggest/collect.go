@@ -13,7 +13,7 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// collector keeps the arrivals of all clients until the logs are read.
+// collector keeps the arrivals of all clients until the logs have been read.
 type collector struct {
 	engine  *policy.Engine
 	scratch policy.Scratch
@@ -28,22 +28,21 @@ type collector struct {
 	fractions   bool  // some time is not a whole second
 }
 
-// table is what there is to know about one rule's clients.
+// table holds the data on one rule's clients.
 type table struct {
 	spec     policy.RuleSpec
 	clients  map[string]*arrivals
-	requests uint64 // to which the rule applies, of clients that are left out too
+	requests uint64 // to which the rule applies, including those of clients that are left out
 	used     int64  // bytes, see clientBytes
 	// mask is 2^k - 1 if one client in 2^k is kept, those whose hash ends in k zeros.
 	mask uint64
 }
 
-// clientBytes is what a client takes beside its key and its buffer: arrivals, and a slot
-// of the map with its share of free slots (TestMemoryOfAClient).
+// clientBytes is what a client takes besides its key and its buffer: arrivals, and a map slot with its share
+// of free slots (TestMemoryOfAClient).
 const clientBytes = 120
 
-// leastSample is how many clients a sample must have: with fewer, 99.9 % of them would
-// be all of them.
+// leastSample is the least number of clients in a sample: with fewer, 99.9 % of them would be all of them.
 const leastSample = 1000
 
 // request records a request in the tables of all rules that apply to it.
@@ -82,8 +81,8 @@ func (c *collector) grow(t *table, bytes int64) {
 	c.used += bytes
 }
 
-// shrink leaves out every second client of the largest table until all fit. Which ones is
-// decided by a hash of the client, so the rest is a fair sample, and stays one.
+// shrink leaves out every second client of the largest table until everything fits. A hash of the client
+// decides which, so the rest is a fair sample, and stays one.
 func (c *collector) shrink() error {
 	for c.used > c.budget {
 		t := c.tables[0]
@@ -104,7 +103,7 @@ func (c *collector) shrink() error {
 			return fmt.Errorf("the log does not fit --memory: %s by %s already took %d MiB, and fewer would not be a sample; raise it, or name a part of the log",
 				count(all, "client"), keyName(&t.spec), used>>20)
 		}
-		// A map keeps the slots of what was deleted.
+		// A map keeps the slots of deleted keys.
 		kept := make(map[string]*arrivals, len(t.clients))
 		maps.Copy(kept, t.clients)
 		t.clients = kept
@@ -141,7 +140,7 @@ func (t *table) appendKey(dst []byte, r *policy.Request) []byte {
 	return dst
 }
 
-// prefix is the prefix by which the rule counts an address.
+// prefix returns the prefix by which the rule counts an address.
 func (t *table) prefix(addr netip.Addr) netip.Prefix {
 	bits := t.spec.Limit.IPv6Prefix
 	if addr.Is4() {
@@ -154,8 +153,7 @@ func (t *table) prefix(addr netip.Addr) netip.Prefix {
 	return p
 }
 
-// keyText shows a key as people read it: an address as its prefix if that covers more.
-// Long parts are cut.
+// keyText formats a key for people: an address as its prefix if that covers more. Long parts are cut.
 func (t *table) keyText(key string) *keytext.Builder {
 	const longest = 80 // bytes
 	text, rest := new(keytext.Builder), []byte(key)

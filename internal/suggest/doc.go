@@ -1,6 +1,6 @@
-// Package suggest reads access logs and says which limits their clients would have kept:
-// for a row of rates the burst that each client needs, and one rule that spares nearly
-// all of them and lets an attacker have little.
+// Package suggest reads access logs and says which limits would have suited their clients: for a row of rates
+// the burst that each client needs, and one rule that spares nearly all of them and leaves little to an
+// attacker.
 //
 // # What a client needs
 //
@@ -25,23 +25,21 @@
 //
 // # Attacks
 //
-// A flood in the log would make every burst that spares its sender useless. So at each
-// rate the clients that stand out are left out of the choice: those above the lowest gap
-// among the 10 % of clients with the highest needs, across which the need grows 5-fold,
-// to 100 or more. There are at most 10 % of them by definition, or one in fewer than ten
-// clients, and none in fewer than five. Every one of them is denied by the suggested
-// limit: it needs 5 times what is spared, and rounding adds half at most. A source that
-// is rightfully that busy, such as a monitor, looks like an attack too; the report names
-// them for that reason. Where the key names no client, only what is asked for (host, path,
-// method), nothing is an attack: some paths are popular.
+// A flood in the log would make every burst that spares its sender useless. So at each rate the clients that
+// stand out are left out of the choice: those above the lowest gap among the 10 % of clients with the highest
+// needs, across which the need grows 5-fold, to 100 or more. There are at most 10 % of them by definition, or
+// one in fewer than ten clients, and none in fewer than five. Every one of them is denied by the suggested
+// limit: it needs 5 times what is spared, and rounding adds half at most. A source that is rightfully that
+// busy, such as a monitor, looks like an attack too; that is why the report names them. If the key names no
+// client, only what is asked for (host, path, method), nothing is an attack: some paths are popular.
 //
 // # The busiest five minutes
 //
-// A botnet whose addresses each send little is no attack by address. So of the five minutes
-// with the most requests it is told whether three networks, of several clients each, or three
-// paths have three quarters of them (package breakdown). A second reading makes rules that
-// count these networks, or clients on these paths; the networks are then left out of the choice
-// as attackers are. [Report.Extend] says what the second reading is to look at.
+// A botnet whose addresses each send little is no attack by address. So the report says whether three
+// networks, of several clients each, or three paths have three quarters of the requests in the five busiest
+// minutes (package breakdown). A second reading makes rules that count these networks, or clients on these
+// paths; the networks are then left out of the choice like attackers. [Report.Extend] says what the second
+// reading has to look at.
 //
 // # Memory
 //

@@ -16,8 +16,8 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"share": share, "spaced": spaced, "join": func(parts []string) string { return strings.Join(parts, " ") },
 }).Parse(pageText))
 
-// WriteHTML writes the report as one page that needs nothing else: the curves, the figures
-// and the rules, in the colours that the reader's system prefers.
+// WriteHTML writes the report as a self-contained page: the curves, the figures and the rules, in the colours
+// that the reader's system prefers.
 func (r *Report) WriteHTML(w io.Writer) error { return page.Execute(w, r) }
 
 // Size of a chart and its margins, in pixels where it is not scaled.
@@ -27,14 +27,14 @@ const (
 	top, bottom             = 12.0, 50.0
 )
 
-// chart is the burst that clients need over the rate, both logarithmic.
+// chart plots the burst that clients need against the rate, both logarithmic.
 type chart struct {
 	rows    []Row
 	chosen  int
 	decades int // of the y axis, which begins at 1
 }
 
-// point is a place in a chart and what it says.
+// point is a point in a chart and its text.
 type point struct {
 	X, Y float64
 	Text string
@@ -47,22 +47,22 @@ type curve struct {
 	Points []point
 }
 
-// Name is the key for people.
+// Name returns the key for people.
 func (k *Key) Name() string { return k.name }
 
 // Suggested reports whether a row is the suggested one.
 func (k *Key) Suggested(i int) bool { return i == k.chosen }
 
-// Summary is the attackers in a sentence.
+// Summary describes the attackers in a sentence.
 func (k *Key) Summary() string { return k.attackersShare() }
 
-// AttackRule is what makes them attackers.
+// AttackRule says what makes them attackers.
 func (k *Key) AttackRule() string { return k.attackRule() }
 
 // Why is the reason for the burst of the suggested row, and Sheds what it denies.
 func (k *Key) Why(spare string) string { return k.whyBurst(&k.Rows[k.chosen], spare) }
 
-// Sheds is what the suggested limit would have denied.
+// Sheds says what the suggested limit would have denied.
 func (k *Key) Sheds() string { return k.shed(&k.Rows[k.chosen]) }
 
 // Chart is the chart of a key.
@@ -74,8 +74,8 @@ func (k *Key) Chart() *chart { //nolint:revive // only the template of the page 
 	return &chart{rows: k.Rows, chosen: k.chosen, decades: max(1, int(math.Ceil(math.Log10(float64(most)))))}
 }
 
-// at places a burst at the rate of a row. Rows stand equally far apart: they are steps of
-// two or two and a half, but for two.
+// at places a burst at the rate of a row. Rows are equally far apart: all but two are steps of two or two and
+// a half.
 func (c *chart) at(row int, burst uint64, text string) point {
 	x := 0.5
 	if len(c.rows) > 1 {
@@ -98,7 +98,7 @@ func (c *chart) Curves() []curve {
 	return all
 }
 
-// Line is the points of a curve as SVG has them.
+// Line returns the points of a curve for SVG.
 func (c curve) Line() string {
 	var b strings.Builder
 	for _, p := range c.Points {
@@ -113,7 +113,7 @@ func (c *chart) Suggested() point {
 	return c.at(c.chosen, r.Burst, fmt.Sprintf("suggested: %s, burst %d", r.Rate, r.Burst))
 }
 
-// Columns are the rates, as many as there is room for.
+// Columns returns the rates, as many as fit.
 func (c *chart) Columns() (all []point) {
 	const room = 16
 	every := (len(c.rows) + room - 1) / room
@@ -123,7 +123,7 @@ func (c *chart) Columns() (all []point) {
 	return all
 }
 
-// Lines are the powers of ten.
+// Lines returns the powers of ten.
 func (c *chart) Lines() (all []point) {
 	for d, n := 0, uint64(1); d <= c.decades; d, n = d+1, n*10 {
 		all = append(all, c.at(0, n, fmt.Sprint(n)))

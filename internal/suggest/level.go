@@ -9,13 +9,12 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 )
 
-// maxLevel is the highest level that is told from higher ones, in ticks. A client reaches
-// it with 10^9 requests at once under 1/h; it leaves room to add a time.
+// maxLevel is the highest level, in ticks; higher ones count as this. A client reaches it with 10^9 requests
+// at once under 1/h; it leaves room to add a time.
 const maxLevel = 1 << 62
 
-// pace is a rate of the row, as package bucket keeps it. All rates of the row have ticks
-// of a microsecond (TestRatesHaveTicksOfAMicrosecond), so times are ticks and nothing is
-// rounded.
+// pace is a rate of the row, as in package bucket. All rates of the row have ticks of a microsecond
+// (TestRatesHaveTicksOfAMicrosecond), so times are ticks and nothing is rounded.
 type pace struct {
 	rate fastlimit.Rate
 	unit uint64 // ticks per request
@@ -79,8 +78,7 @@ func (p *pace) minute(burst uint64) uint64 {
 	return burst + uint64(time.Minute/time.Microsecond)/p.unit
 }
 
-// atOnce is the largest number of requests with one time stamp, which is what the client
-// needs at a rate however high.
+// atOnce returns the most requests with one time stamp: what the client needs at any rate.
 func atOnce(a *arrivals) (most uint64) {
 	r := a.runs()
 	for _, n := r.next(); n > 0; _, n = r.next() {
@@ -89,8 +87,8 @@ func atOnce(a *arrivals) (most uint64) {
 	return most
 }
 
-// rates is the row: 1, 2, 5 per hour, minute and second, as people write them, from once
-// an hour to once a microsecond, which no log can tell from no limit at all.
+// rates returns the row: 1, 2, 5 per hour, minute and second, as people write them, from once an hour to once
+// a microsecond, which is the same as no limit for any log.
 func rates() (row []pace) {
 	for _, u := range []struct {
 		per  time.Duration
@@ -107,8 +105,8 @@ func rates() (row []pace) {
 	return row
 }
 
-// round is the next number that a person would write: 1, 1.5, 2, 3, 4, 5, 6 or 8 times a
-// power of ten. It adds half at most.
+// round returns the next number that a person would write: 1, 1.5, 2, 3, 4, 5, 6 or 8 times a power of ten.
+// It adds at most half.
 func round(n uint64) uint64 {
 	for scale := uint64(1); ; scale *= 10 {
 		for _, halves := range []uint64{2, 3, 4, 6, 8, 10, 12, 16} {

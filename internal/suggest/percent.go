@@ -16,9 +16,8 @@ const (
 	minSpared         = 50 * percent
 )
 
-// ParsePercent reads "99.9%", or "99.9" without the sign, from 50% to 100% and with up to
-// six decimals. Less than half of the clients is no limit for clients, and most likely a
-// fraction such as 0.999.
+// ParsePercent reads "99.9%", or "99.9" without the sign, from 50% to 100% and with up to six decimals. Less
+// than half of the clients makes no sense as a limit, and is most likely a fraction such as 0.999.
 func ParsePercent(s string) (Percent, error) {
 	number := strings.TrimSpace(strings.TrimSuffix(s, "%"))
 	whole, decimals, pointed := strings.Cut(number, ".")
@@ -47,7 +46,7 @@ func (p Percent) String() string {
 	return strings.TrimRight(strings.TrimRight(s, "0"), ".") + "%"
 }
 
-// of is the least whole number that is this share of n or more.
+// of is the least whole number that is at least this share of n.
 func (p Percent) of(n int) int {
 	hi, lo := bits.Mul64(uint64(p), uint64(n))
 	q, rest := bits.Div64(hi, lo, uint64(hundred))

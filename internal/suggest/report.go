@@ -7,8 +7,8 @@ import (
 	"github.com/fastlimit/fastlimit/internal/replay"
 )
 
-// Report is what the logs say about limits. Its JSON form is that of "fastlimit suggest
-// -o json": fields are only ever added.
+// Report is what the logs say about limits. Its JSON form is that of "fastlimit suggest -o json": fields are
+// only ever added.
 type Report struct {
 	Requests int    `json:"requests"`
 	Skipped  int    `json:"skipped"` // lines that could not be parsed
@@ -19,7 +19,7 @@ type Report struct {
 	// WholeSeconds reports that the log has no fractions of a second: all requests of a
 	// second count as if they came at once, so real clients need less.
 	WholeSeconds bool     `json:"whole_seconds"`
-	Busiest      *Busiest `json:"busiest,omitempty"` // nil: there are next to no requests
+	Busiest      *Busiest `json:"busiest,omitempty"` // nil: there are hardly any requests
 	Keys         []Key    `json:"keys"`
 	// Config is a configuration file with the suggested rules; "" if there are none.
 	Config       string           `json:"config"`
@@ -27,15 +27,15 @@ type Report struct {
 	Warnings     []string         `json:"warnings,omitempty"`
 }
 
-// Key is what one way to tell clients apart amounts to.
+// Key is the result for one way to distinguish clients.
 type Key struct {
 	Rule     string    `json:"rule"` // name of the suggested rule
 	Key      partNames `json:"key"`  // as a configuration file has it
 	Paths    []string  `json:"paths,omitempty"`
 	Requests uint64    `json:"requests"` // to which the rule applies
-	Clients  int       `json:"clients"`  // looked at
-	// Sampled is 1 if all clients were looked at; if memory was too small it is n: one
-	// client in n, and Counted is the requests of these.
+	Clients  int       `json:"clients"`  // examined
+	// Sampled is 1 if all clients were examined. If memory was too small it is n: one client in n was, and
+	// Counted is the requests of these.
 	Sampled uint64 `json:"sampled"`
 	Counted uint64 `json:"counted"`
 	Rows    []Row  `json:"rates"`               // ascending; none without a request
@@ -68,7 +68,7 @@ type Row struct {
 	// With this burst:
 	ClientsShed   int     `json:"clients_shed"` // denied at least once
 	RequestsShed  uint64  `json:"requests_shed"`
-	ClientsShare  float64 `json:"clients_share"` // of the clients looked at, 0 to 1
+	ClientsShare  float64 `json:"clients_share"` // of the clients examined, 0 to 1
 	RequestsShare float64 `json:"requests_share"`
 	// InAMinute is what a client over its limit gets within a minute at most.
 	InAMinute uint64 `json:"in_a_minute"`
@@ -79,7 +79,7 @@ type Row struct {
 	drain time.Duration // of a full bucket
 }
 
-// partNames are the parts of a key. In JSON a single one is a string and more are a list.
+// partNames are the parts of a key. In JSON a single one is a string; several are a list.
 type partNames []string
 
 // MarshalJSON implements [json.Marshaler].

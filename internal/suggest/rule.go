@@ -10,7 +10,7 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// The prefix lengths of the key ip without any.
+// The default prefix lengths of the key ip.
 const (
 	defaultIPv4 = 32
 	defaultIPv6 = 64
@@ -25,7 +25,7 @@ func keyPart(p policy.KeyPart, s *policy.RuleSpec) string {
 	return p.String()
 }
 
-// keyName is a key for people, with the paths that it is about.
+// keyName names a key for people, with its paths.
 func keyName(s *policy.RuleSpec) string {
 	name := strings.Join(keyParts(s), ", ")
 	if len(s.Match.Paths) > 0 {
@@ -36,8 +36,7 @@ func keyName(s *policy.RuleSpec) string {
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// ruleNames makes up a name for each rule: per-ip, per-ip-24-48, per-ip-login. Names tell
-// rules apart, so those that would be equal are numbered.
+// ruleNames makes up a name for each rule: per-ip, per-ip-24-48, per-ip-login. Equal ones are numbered.
 func ruleNames(specs []policy.RuleSpec) (names []string) {
 	taken := map[string]bool{}
 	for i := range specs {
@@ -60,7 +59,7 @@ func safeLength(name string) string {
 	return name[:min(len(name), longest)]
 }
 
-// config is a configuration file with the suggested rules, the reason beside each number.
+// config returns a configuration file with the suggested rules, and the reason for each number.
 func (r *Report) config() string {
 	var b strings.Builder
 	for i := range r.Keys {
@@ -100,7 +99,7 @@ func (k *Key) writeRule(b *strings.Builder, spare string) {
 	fmt.Fprintf(b, "    mode: shadow # would have denied %s; enforce once its shadow counts look right\n", k.shed(row))
 }
 
-// whyBurst is the reason for the burst of a row.
+// whyBurst gives the reason for the burst of a row.
 func (k *Key) whyBurst(row *Row, spare string) string {
 	rest := k.Clients - row.Attackers
 	who := fmt.Sprintf("%s of the %s needed %d at most", spaced(spare), count(rest, "client"), row.Needed)
@@ -123,7 +122,7 @@ func (k *Key) whyBurst(row *Row, spare string) string {
 	return who
 }
 
-// shed is what a row's limit would have denied.
+// shed says what a row's limit would have denied.
 func (k *Key) shed(row *Row) string {
 	if row.ClientsShed == 0 {
 		return "nothing"
@@ -134,8 +133,8 @@ func (k *Key) shed(row *Row) string {
 
 var plainText = regexp.MustCompile(`^[a-z][A-Za-z0-9_/:-]*[A-Za-z0-9_/-]$`)
 
-// yamlText writes a text that the configuration file reads as itself. JSON's quoting is
-// YAML's too; a $ before a brace would name a variable.
+// yamlText quotes a text for the configuration file. JSON's quoting is also YAML's; a $ before a brace would
+// name a variable.
 func yamlText(s string) string {
 	if plainText.MatchString(s) {
 		return s

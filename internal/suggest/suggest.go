@@ -14,20 +14,20 @@ import (
 
 // Config says what to suggest. The zero value has no keys and is rejected.
 type Config struct {
-	// Keys are the ways to tell clients apart, each with the requests it is about. Of
-	// their limits the prefix lengths count. At least one.
+	// Keys are the ways to distinguish clients, each with the requests it is about. Only the prefix lengths
+	// of their limits count. At least one.
 	Keys []policy.RuleSpec
 
 	// Spare is the share of the clients that a suggested limit never denies, without
 	// those that look like attacks. Required.
 	Spare Percent
 
-	// Suspects are networks that are taken for attacks, where a key tells apart networks of
-	// their size. Optional: see [Report.Extend].
+	// Suspects are networks that are taken for attacks, where a key distinguishes networks of their size.
+	// Optional: see [Report.Extend].
 	Suspects []string
 
-	// Memory is how many bytes may be held of the clients; with more, a sample of them
-	// is looked at. 0 means 1 GiB. Sorting takes memory of its own, see ReadConfig.
+	// Memory bounds the data on clients, in bytes; if they need more, a sample of them is examined. 0 means 1
+	// GiB. Sorting takes its own memory, see ReadConfig.
 	Memory int64
 
 	replay.ReadConfig
@@ -35,8 +35,8 @@ type Config struct {
 
 const defaultMemory = 1 << 30
 
-// Run reads logs as [replay.Run] does and suggests limits. It fails as that does, if the
-// share to spare is out of range, and if not even a sample of the clients fits the memory.
+// Run reads logs like [replay.Run] and suggests limits. It fails like that, if the share to spare is out of
+// range, and if not even a sample of the clients fits the memory.
 func Run(ctx context.Context, logs []replay.Log, c Config) (*Report, error) {
 	if c.Spare < minSpared || c.Spare > hundred {
 		return nil, fmt.Errorf("the share of clients to spare is %v; want 50%% to 100%%", c.Spare)

@@ -7,8 +7,8 @@ import (
 	"text/tabwriter"
 )
 
-// WriteText writes the report as a configuration file: the rules, below comments with the
-// figures. So the whole of it can be pasted or redirected into a file.
+// WriteText writes the report as a configuration file: the rules, below comments with the figures. So all of
+// it can be pasted or redirected into a file.
 func (r *Report) WriteText(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s", count(r.Requests, "request"))
@@ -55,8 +55,8 @@ func (r *Report) WriteText(out io.Writer) error {
 	return err
 }
 
-// asComment puts # before each line. What clients have written holds no line end, but the
-// name of a file may; to YAML a carriage return is one too.
+// asComment puts # before each line. Clients' text has no line end, but a file's name may; YAML also accepts
+// a carriage return as one.
 func asComment(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(strings.ReplaceAll(text, "\r", "\\r")) {
@@ -65,7 +65,7 @@ func asComment(text string) string {
 	return b.String()
 }
 
-// columnNotes explains the columns to whoever has not read the manual.
+// columnNotes explains the columns.
 func columnNotes(spare string) string {
 	return "50 % to all: with this burst, that share of the clients would never have been denied at this rate.\n" +
 		"burst: never denies " + spaced(spare) + " of the clients that do not look like attacks, rounded up; the next columns show what it denies.\n" +
@@ -119,7 +119,7 @@ func (k *Key) writeAttackers(b *strings.Builder) {
 	w.Flush()
 }
 
-// attackersShare is how many attackers there are, and what they sent together.
+// attackersShare says how many attackers there are, and what they sent together.
 func (k *Key) attackersShare() string {
 	sent := uint64(0)
 	for _, a := range k.Attackers {
@@ -128,7 +128,7 @@ func (k *Key) attackersShare() string {
 	return fmt.Sprintf("%s with %s of the requests", count(len(k.Attackers), "client"), share(float64(sent)/float64(k.Counted)))
 }
 
-// attackRule is what makes them attackers.
+// attackRule says what makes them attackers.
 func (k *Key) attackRule() string {
 	switch k.suspects {
 	case 0:
@@ -141,7 +141,7 @@ func (k *Key) attackRule() string {
 	return fmt.Sprintf("At %s each needed a burst of %d or more, and at least %d times what any other client needed", k.Chosen, attackBurst, attackFactor)
 }
 
-// count is a number of things.
+// count formats a number of things.
 func count[N int | uint64](n N, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -149,7 +149,7 @@ func count[N int | uint64](n N, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// share is a share for people. Few of many are not none: 1 of a million is 0.0001 %.
+// share formats a share for people. Few of many are not none: 1 of a million is 0.0001 %.
 func share(f float64) string {
 	switch {
 	case f == 0:
@@ -160,5 +160,5 @@ func share(f float64) string {
 	return fmt.Sprintf("%.1f %%", 100*f)
 }
 
-// spaced is a percentage as the text has it.
+// spaced formats a percentage for the text.
 func spaced(spare string) string { return strings.TrimSuffix(spare, "%") + " %" }

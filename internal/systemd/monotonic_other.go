@@ -2,5 +2,5 @@
 
 package systemd
 
-// monotonic is of no use without systemd.
+// monotonic is not needed without systemd.
 func monotonic() int64 { return 0 }

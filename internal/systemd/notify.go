@@ -8,26 +8,26 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// Notifier tells the service manager how the process is. Without a service manager it does
-// nothing. It is safe for concurrent use.
+// Notifier reports the state of the process to the service manager. Without one it does nothing. It is safe
+// for concurrent use.
 type Notifier struct {
 	Log *slog.Logger
 
-	failed atomic.Bool // once is enough to say
+	failed atomic.Bool // to log it only once
 }
 
-// Ready says that clients are served, by status.
+// Ready reports that clients are being served, with a status.
 func (n *Notifier) Ready(status string) { n.send(daemon.SdNotifyReady + "\nSTATUS=" + status) }
 
-// Reloading says that the configuration is read again. Ready ends it.
+// Reloading reports that the configuration is being read again. Ready ends it.
 func (n *Notifier) Reloading() {
 	n.send(fmt.Sprintf("%s\nMONOTONIC_USEC=%d", daemon.SdNotifyReloading, monotonic()))
 }
 
-// Stopping says that the process is about to end.
+// Stopping reports that the process is about to end.
 func (n *Notifier) Stopping() { n.send(daemon.SdNotifyStopping + "\nSTATUS=draining") }
 
-// Alive keeps the watchdog quiet.
+// Alive feeds the watchdog.
 func (n *Notifier) Alive() { n.send(daemon.SdNotifyWatchdog) }
 
 func (n *Notifier) send(state string) {

@@ -1,5 +1,5 @@
-// Package systemd has what a service manager such as systemd gives to a process, and what it wants to
-// know of it: listening sockets ([sd_listen_fds]) and messages ([sd_notify]).
+// Package systemd exchanges with a service manager such as systemd what it passes to a process, listening
+// sockets ([sd_listen_fds]), and what it expects from it, messages ([sd_notify]).
 //
 // [sd_listen_fds]: https://www.freedesktop.org/software/systemd/man/latest/sd_listen_fds.html
 // [sd_notify]: https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html
@@ -17,13 +17,13 @@ import (
 	"github.com/coreos/go-systemd/v22/activation"
 )
 
-// scheme begins an address that is a socket of the service manager.
+// scheme begins an address that names a socket of the service manager.
 const scheme = "systemd:"
 
-// Name returns the name of a socket, if that is what an address is.
+// Name returns the name of the socket, if the address names one.
 func Name(address string) (name string, ok bool) { return strings.CutPrefix(address, scheme) }
 
-// NameProblem says what is wrong with a name; "" if nothing is. systemd permits more.
+// NameProblem says what is wrong with a name, or "". systemd permits more.
 func NameProblem(name string) string {
 	ok := name != "" && len(name) <= 255 && (name[0]|0x20 >= 'a' && name[0]|0x20 <= 'z')
 	if !ok || strings.ContainsFunc(name, func(r rune) bool {
@@ -34,12 +34,12 @@ func NameProblem(name string) string {
 	return ""
 }
 
-// passed are the sockets that the process was started with. They stay open: a listener has a copy,
-// and may be closed and opened again.
+// passed are the sockets that the process was started with. They stay open: a listener has a copy, and may be
+// closed and opened again.
 var passed = sync.OnceValue(func() []*os.File { return activation.Files(true) })
 
-// Listen returns the socket of a name as a listener. To close it leaves its queue to whoever has the
-// socket next.
+// Listen returns the socket of that name as a listener. Closing it leaves its queue to the next owner of the
+// socket.
 func Listen(name string) (net.Listener, error) {
 	f, err := find(passed(), name)
 	if err != nil {
@@ -71,8 +71,7 @@ func find(files []*os.File, name string) (found *os.File, err error) {
 	return found, nil
 }
 
-// Unused reports sockets that were passed and that none of the addresses names: their clients
-// would wait for ever.
+// Unused reports passed sockets that none of the addresses names: their clients would wait forever.
 func Unused(addresses []string) error { return unused(passed(), addresses) }
 
 func unused(files []*os.File, addresses []string) error {

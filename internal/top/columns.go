@@ -9,29 +9,27 @@ import (
 	"github.com/fastlimit/fastlimit/internal/span"
 )
 
-// column is one of the table of clients.
+// column is a column of the table of clients.
 type column struct {
 	title string
-	order string // that sorts by it; "": none does
+	order string // the order that sorts by it; "": none
 	left  bool   // aligned
 	least int    // width: no narrower
 	most  int    // no wider; 0: any
-	gives int    // the higher, the sooner it is left out; 0: never
+	gives int    // higher ones are left out first; 0: never
 	text  func(c *Client) string
-	style func(c *Client) Style // nil: that of the row
+	style func(c *Client) Style // nil: the row's
 }
 
 const (
 	barWidth = 10
 
-	// Columns that give so much go before a client has less than ease, which an IPv6 prefix
-	// needs.
+	// Columns with at least this gives go before the client has less than ease, the width of an IPv6 prefix.
 	extra = 5
 	ease  = 24
 )
 
-// columns from left to right. What tells who it is and what it does goes last when a window
-// is narrow.
+// columns from left to right. A narrow window drops the client's identity and activity last.
 var columns = []column{
 	{title: "RULE", left: true, least: 4, most: 16, gives: 3, text: func(c *Client) string { return cell(c.Rule) }},
 	{title: "CLIENT", order: byKey, left: true, least: 12, most: 46, text: (*Client).name},
@@ -72,7 +70,7 @@ func barOf(c *Client) string {
 	return bar(*c.Share, barWidth)
 }
 
-// nearly is the share of a limit from which on a client may soon be denied.
+// nearly is the share of a limit from which a client may soon be denied.
 const nearly = 0.8
 
 func styleOfShare(c *Client) Style {
@@ -87,7 +85,7 @@ func styleOfShare(c *Client) Style {
 	return Green
 }
 
-// stateOf is what happens to a client.
+// stateOf is a client's current state.
 func stateOf(c *Client) string {
 	state := ""
 	switch {
@@ -106,8 +104,7 @@ func stateOf(c *Client) string {
 	return state
 }
 
-// table lays clients out in columns that fit a width: title first. marked is the row in
-// front of which stands a mark, -1: none.
+// table lays out clients in columns that fit a width, titles first. marked is the row with the mark, or -1.
 func table(clients []Client, width, marked int, order string) []Line {
 	cols, texts := layOut(clients, width-1)
 	head := Line{{" ", Reverse}}
@@ -145,7 +142,7 @@ func rowStyle(c *Client, marked bool) Style {
 	return Plain
 }
 
-// align fits a text to the column, which is the i-th of n. Its width is in least by now.
+// align fits a text to the column, which is the i-th of n. least is its final width by now.
 func (c *column) align(s string, i, n int) string {
 	if c.left {
 		s = fit(s, c.least)
@@ -158,7 +155,7 @@ func (c *column) align(s string, i, n int) string {
 	return s
 }
 
-// layOut chooses the columns, with their width in least, and their texts.
+// layOut chooses the columns, with their final width in least, and their texts.
 func layOut(clients []Client, width int) (cols []column, texts [][]string) {
 	for i := range columns {
 		c := columns[i]
@@ -174,7 +171,7 @@ func layOut(clients []Client, width int) (cols []column, texts [][]string) {
 		if c.most > 0 {
 			widest = min(widest, c.most)
 		}
-		// What is cut when there is no room is the client, down to its least.
+		// If there is no room the client is cut, down to its least.
 		if c.gives > 0 || !c.left {
 			c.least = max(c.least, widest)
 		} else {
@@ -198,7 +195,7 @@ func layOut(clients []Client, width int) (cols []column, texts [][]string) {
 	return cols, texts
 }
 
-// wants is needs with the client at ease.
+// wants is needs, with room for the client at ease.
 func wants(cols []column) int {
 	n := needs(cols)
 	for i := range cols {
@@ -209,7 +206,7 @@ func wants(cols []column) int {
 	return n
 }
 
-// needs is how wide columns are at least, with the gaps between them.
+// needs is the least width of the columns, with the gaps between them.
 func needs(cols []column) int {
 	n := len(cols) - 1
 	for i := range cols {
@@ -218,7 +215,7 @@ func needs(cols []column) int {
 	return n
 }
 
-// givesMost is the column that is left out next, -1 if none can be.
+// givesMost returns the column to leave out next, or -1 if none can be.
 func givesMost(cols []column) int {
 	most, at := 0, -1
 	for i := range cols {

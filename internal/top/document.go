@@ -1,6 +1,6 @@
-// Package top is what "fastlimit top" shows of GET /v1/top: a table to print, or a screen
-// that keys steer. A [View] holds what is shown and turns keys into changes of that; it
-// has neither terminal nor network, so a test needs none.
+// Package top is what "fastlimit top" shows of GET /v1/top: a table to print, or a screen controlled by keys.
+// A [View] holds what is shown and turns keys into changes of it; it has neither terminal nor network, so
+// tests need none.
 //
 // Clients choose the text of keys. Every text goes through [cell], after which it is
 // printable ASCII of a known width.
@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// Document is GET /v1/top as far as it is shown. Fields that a node does not send are zero:
-// older nodes have neither totals nor limits.
+// Document is the part of GET /v1/top that is shown. Fields that a node does not send are zero: older nodes
+// have neither totals nor limits.
 type Document struct {
 	Clients []Client `json:"clients"`
 	Totals  *Totals  `json:"totals"`
@@ -24,7 +24,7 @@ type Document struct {
 // Groups is GET /v1/top?by=net.
 type Groups struct {
 	By       string  `json:"by"`
-	Requests float64 `json:"requests"` // per second, as all here
+	Requests float64 `json:"requests"` // per second, like all here
 	Groups   []Group `json:"groups"`
 	Totals   *Totals `json:"totals"`
 }
@@ -57,17 +57,17 @@ type Client struct {
 	Rate     float64  `json:"rate"` // units/s, like the next three
 	Error    float64  `json:"error"`
 	Denied   float64  `json:"denied"`
-	Limit    *float64 `json:"limit"` // nil: none, or not known
+	Limit    *float64 `json:"limit"` // nil: none, or unknown
 	Share    *float64 `json:"share"` // likewise
 	Override bool     `json:"override"`
 	Mode     string   `json:"mode"`
 	BannedBy string   `json:"banned_by"`
 	Banned   float64  `json:"banned_for"` // seconds
 	Nodes    []string `json:"nodes"`
-	Parts    []string `json:"key_parts"` // nil: no call can name it
+	Parts    []string `json:"key_parts"` // nil: no request can name it
 }
 
-// name is who it is: the parts of its key as calls take them, or else the text of it.
+// name identifies the client: the parts of its key as requests take them, or else its text.
 func (c *Client) name() string {
 	if len(c.Parts) == 0 {
 		return cell(c.Key)
@@ -79,7 +79,7 @@ func (c *Client) name() string {
 	return strings.Join(texts, " ")
 }
 
-// Totals are of the node that was asked, per second.
+// Totals are per second, of the node that was asked.
 type Totals struct {
 	Requests    float64 `json:"requests"`
 	Admitted    float64 `json:"admitted"`
@@ -94,7 +94,7 @@ type Totals struct {
 	UntrustedProxies []string `json:"untrusted_proxies"`
 }
 
-// warning is about proxies that nobody has configured, "" if there are none.
+// warning is about proxies that are not configured, or "".
 func (t *Totals) warning() string {
 	if t == nil || len(t.UntrustedProxies) == 0 {
 		return ""
@@ -106,14 +106,14 @@ func (t *Totals) warning() string {
 	return "WARNING: other clients come through " + strings.Join(all, ", ") + ": all of them count as one client until trusted_proxies names it"
 }
 
-// Rule is what one rule decides, per second.
+// Rule is one rule's decisions, per second.
 type Rule struct {
 	Rule     string  `json:"rule"`
 	Mode     string  `json:"mode"`
 	Admitted float64 `json:"admitted"`
 	Denied   float64 `json:"denied"`
 	Bans     int     `json:"bans"`
-	LiveFor  float64 `json:"live_for"` // seconds until it is as the file says again; 0: it is
+	LiveFor  float64 `json:"live_for"` // seconds until it is as in the file again; 0: it is
 }
 
 // Store is the store that nodes share.
@@ -123,11 +123,10 @@ type Store struct {
 	Operations float64 `json:"operations"` // per second
 }
 
-// errNoClients says that a body is none of GET /v1/top.
+// errNoClients means that a body is not from GET /v1/top.
 var errNoClients = errors.New("not a list of clients")
 
-// Decode reads a body. Other services may answer with JSON too: clients must be there, if
-// only as an empty list.
+// Decode reads a body. Other services may answer with JSON too: clients must be there, even if empty.
 func Decode(body []byte) (*Document, error) {
 	d := new(Document)
 	if err := json.Unmarshal(body, d); err != nil {
@@ -139,7 +138,7 @@ func Decode(body []byte) (*Document, error) {
 	return d, nil
 }
 
-// Orders of clients, as GET /v1/top?sort= has them.
+// Orders of clients, as in GET /v1/top?sort=.
 const (
 	ByRate   = "rate"
 	byDenied = "denied"
@@ -147,8 +146,7 @@ const (
 	byKey    = "key"
 )
 
-// sort puts clients in an order, so that a key that asks for one need not wait for the
-// node.
+// sort orders clients locally, so that a key need not wait for the node.
 func (d *Document) sort(by string) {
 	share := func(c *Client) float64 {
 		if c.Share == nil {

@@ -6,13 +6,13 @@ import (
 	"github.com/fastlimit/fastlimit/internal/bytesize"
 )
 
-// remembered is how many answers back a screen shows what was denied.
+// remembered is how many answers the screen's history covers.
 const remembered = 60
 
-// history is what was denied per second, as of the last answers, oldest first.
+// history is the rate of denials as of the last answers, oldest first.
 type history struct {
 	denied []float64
-	up     float64 // uptime of the node, by which a restart is noticed
+	up     float64 // uptime of the node, which reveals a restart
 }
 
 func (h *history) add(t *Totals) {
@@ -26,10 +26,10 @@ func (h *history) add(t *Totals) {
 	h.denied = append(h.denied, t.Denied)
 }
 
-// levels from nothing to the most.
+// levels from none to the most.
 var levels = []rune(" ▁▂▃▄▅▆▇█")
 
-// line is what was denied as a curve, newest last: "" if nothing was.
+// line draws the denials as a curve, newest last, or "" if there were none.
 func (h *history) line(width int) string {
 	shown := h.denied[max(len(h.denied)-max(width, 0), 0):]
 	most := 0.0

@@ -2,7 +2,7 @@ package top
 
 import "strings"
 
-// Style is how a text looks. All but Plain, Bold, Dim and the reverse ones are colors.
+// Style is the look of a text. All but Plain, Bold, Dim and the reverse ones are colors.
 type Style uint8
 
 // Styles.

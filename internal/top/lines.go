@@ -10,8 +10,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/span"
 )
 
-// Lines are the screen, which is so many columns wide and lines high: never more, and none
-// longer.
+// Lines draws the screen: at most height lines, none longer than width columns.
 func (v *View) Lines(width, height int, now time.Time) []Line {
 	width, height = max(width, 1), max(height, 1)
 	all := v.head(width, height, now)
@@ -32,14 +31,14 @@ func (v *View) Lines(width, height int, now time.Time) []Line {
 	return all
 }
 
-// Low windows have no place for all of what stands above the clients.
+// Low windows have no room for everything above the clients.
 const (
-	lowest  = 6  // below: the requests alone
+	lowest  = 6  // below: only the requests
 	roomy   = 14 // from here on: rules
-	perRule = 4  // of so many lines, one is a rule's
+	perRule = 4  // one rule for so many lines
 )
 
-// head is what stands above the clients.
+// head draws what is above the clients.
 func (v *View) head(width, height int, now time.Time) []Line {
 	requests := v.requests()
 	if v.problem != "" {
@@ -84,7 +83,7 @@ func (v *View) title(now time.Time) Line {
 	return l
 }
 
-// requests is what becomes of requests.
+// requests draws the rates of decisions.
 func (v *View) requests() Line {
 	switch {
 	case v.doc == nil:
@@ -110,7 +109,7 @@ func (v *View) requests() Line {
 	}
 }
 
-// levels are what the node holds.
+// levels draws the node's levels.
 func (v *View) levels() Line {
 	if v.doc == nil || v.doc.Totals == nil {
 		return nil
@@ -124,7 +123,7 @@ func (v *View) levels() Line {
 	l = append(l, Span{fmt.Sprintf("%d banned", t.Bans), style}, Span{fmt.Sprintf(", %d connections", t.Connections), Plain})
 	if s := t.Store; s != nil {
 		l = append(l, Span{fmt.Sprintf(", %s %s/s ", cell(s.Name), bytesize.Number(s.Operations)), Plain})
-		style := Red // its breaker keeps requests from it
+		style := Red // its breaker holds requests back
 		if s.State == "closed" {
 			style = Green
 		}
@@ -133,7 +132,7 @@ func (v *View) levels() Line {
 	return l
 }
 
-// stateOfStore says what a state of a breaker means.
+// stateOfStore explains the state of a breaker.
 func stateOfStore(state string) string {
 	switch state {
 	case "closed":
@@ -144,7 +143,7 @@ func stateOfStore(state string) string {
 	return cell(state)
 }
 
-// ruleLines are the rules that deny most, in the order of the configuration.
+// ruleLines draws the rules that deny most, in the order of the configuration.
 func (v *View) ruleLines(most int) []Line {
 	if v.doc == nil || v.doc.Totals == nil || most < 1 {
 		return nil
@@ -191,7 +190,7 @@ func (r *Rule) line() Line {
 	return l
 }
 
-// body is the table of clients, with the mark in sight.
+// body draws the table of clients, with the mark in sight.
 func (v *View) body(width, height int) []Line {
 	if height < 1 || v.doc == nil {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"text/tabwriter"
 )
 
-// Write prints the table for pipes, rates as in "12.0 ±0.5": two clients whose intervals
-// overlap may rank the other way round.
+// Write prints the table for pipes, rates as in "12.0 ±0.5": two clients whose intervals overlap may rank the
+// other way round.
 func (d *Document) Write(out io.Writer) error {
 	if warning := d.Totals.warning(); warning != "" {
 		fmt.Fprintln(out, warning)
@@ -23,7 +23,7 @@ func (d *Document) Write(out io.Writer) error {
 	return w.Flush()
 }
 
-// Write prints the table of groups, and how much of the load they are.
+// Write prints the table of groups, with their share of the load.
 func (g *Groups) Write(out io.Writer) error {
 	if warning := g.Totals.warning(); warning != "" {
 		fmt.Fprintln(out, warning)
@@ -41,7 +41,7 @@ func (g *Groups) Write(out io.Writer) error {
 	return w.Flush()
 }
 
-// orDash keeps a column from being empty, so that scripts can split lines.
+// orDash avoids an empty column, so that scripts can split lines.
 func orDash(s string) string {
 	if s == "" {
 		return "-"

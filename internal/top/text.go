@@ -10,11 +10,11 @@ import (
 	"github.com/fastlimit/fastlimit/internal/safetext"
 )
 
-// maxText is how many bytes of a text are looked at: header values may be kilobytes long.
+// maxText is how many bytes of a text are used: header values may be kilobytes long.
 const maxText = 200
 
-// cell makes a text of a node safe: printable ASCII, and ellipses, of one column each. What
-// has other characters is quoted with escapes, since nobody knows their width.
+// cell makes a node's text safe: printable ASCII and ellipses, one column each. Other characters are quoted
+// with escapes, since their width is unknown.
 func cell(s string) string {
 	s = safetext.Quote(s, maxText)
 	if strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf && r != '…' }) {
@@ -23,7 +23,7 @@ func cell(s string) string {
 	return s
 }
 
-// word is cell for a part of several: in quotes if it could be taken for more than one.
+// word is cell for one part of several: quoted if it could be taken for more than one.
 func word(s string) string {
 	s = safetext.Clip(s, maxText)
 	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return (r <= ' ' || r > '~' || r == '"') && r != '…' }) {
@@ -63,8 +63,8 @@ func percent(share float64) string {
 	return bytesize.Number(share) + "x"
 }
 
-// bar shows a share of 1, which fills the first half. Each place of the other half stands
-// for three times as much, so that of those above their limit one sees who is far above.
+// bar draws a share of 1, which fills the first half. Each place of the other half means three times as much,
+// to show who is far above the limit.
 func bar(share float64, width int) string {
 	half := width / 2
 	full := int(min(share, 1)*float64(half) + 0.5)

@@ -13,7 +13,7 @@ const (
 	ctrlL screen.Key = 12
 )
 
-// Action is what a key wants of whoever has the terminal and the network.
+// Action is what a key asks of the owner of the terminal and the network.
 type Action int
 
 // Actions.
@@ -23,28 +23,28 @@ const (
 	Quit
 )
 
-// View is what a screen shows. The zero value shows that nothing has come yet. It is not safe
-// for concurrent use.
+// View is the content of a screen. The zero value shows that nothing has come yet. It is not safe for
+// concurrent use.
 type View struct {
 	Admin string // that is asked
 
 	Order  string // of clients; "": ByRate
-	Rule   string // whose clients are shown; "": of all
+	Rule   string // whose clients are shown; "": all
 	Paused bool
 
 	doc     *Document
 	at      time.Time // when doc came
 	problem string    // why nothing has come since; "": nothing is wrong
-	rules   []string  // that Rule can be
+	rules   []string  // the possible values of Rule
 	history history   // of totals
 
 	help   bool
-	marked *identity // the client in front of which stands a mark; nil: none
-	top    int       // the first row that is shown
-	page   int       // rows that were shown last
+	marked *identity // the client with the mark; nil: none
+	top    int       // the first visible row
+	page   int       // rows last shown
 }
 
-// identity names a client across documents, in which its place changes.
+// identity names a client across documents, in which its position changes.
 type identity struct{ rule, key string }
 
 func (v *View) order() string {
@@ -54,7 +54,7 @@ func (v *View) order() string {
 	return v.Order
 }
 
-// Show takes what a node has answered.
+// Show takes a node's answer.
 func (v *View) Show(d *Document, now time.Time) {
 	v.doc, v.at, v.problem = d, now, ""
 	d.sort(v.order())
@@ -67,13 +67,13 @@ func (v *View) Show(d *Document, now time.Time) {
 	}
 }
 
-// Fail takes why a node has not answered. What came before stays.
+// Fail takes the reason why a node did not answer. The last answer stays.
 func (v *View) Fail(err error) { v.problem = cell(err.Error()) }
 
 // orders are the keys that sort.
 var orders = map[screen.Key]string{'r': ByRate, 'd': byDenied, 's': byShare, 'k': byKey}
 
-// Press changes what is shown.
+// Press handles a key.
 func (v *View) Press(k screen.Key) Action {
 	if v.help && k != 'q' && k != ctrlC {
 		v.help = false // whichever key it is
@@ -111,7 +111,7 @@ func (v *View) sortBy(order string) Action {
 	return v.ask()
 }
 
-// ask wants another document, unless what is shown is to stay.
+// ask asks for another document, unless the display is paused.
 func (v *View) ask() Action {
 	if v.Paused {
 		return None
@@ -119,9 +119,9 @@ func (v *View) ask() Action {
 	return Refresh
 }
 
-// nextRule shows the clients of the next rule alone, after the last one those of all.
+// nextRule shows only the clients of the next rule, or after the last one those of all.
 func (v *View) nextRule() Action {
-	i := slices.Index(v.rules, v.Rule) + 1 // 0: those of all are shown
+	i := slices.Index(v.rules, v.Rule) + 1 // 0: all are shown
 	if v.Rule != "" && i == 0 || i >= len(v.rules) {
 		v.Rule = ""
 	} else {
@@ -131,7 +131,7 @@ func (v *View) nextRule() Action {
 	return v.ask()
 }
 
-// clients are those that are shown.
+// clients returns the clients that are shown.
 func (v *View) clients() []Client {
 	if v.doc == nil {
 		return nil
@@ -148,7 +148,7 @@ func (v *View) clients() []Client {
 	return of
 }
 
-// place is where the marked client stands among the clients, -1 if it does not.
+// place returns the row of the marked client, or -1.
 func (v *View) place(clients []Client) int {
 	if v.marked == nil {
 		return -1
@@ -156,7 +156,7 @@ func (v *View) place(clients []Client) int {
 	return slices.IndexFunc(clients, func(c Client) bool { return c.Rule == v.marked.rule && c.Key == v.marked.key })
 }
 
-// Marked is the client in front of which stands the mark; nil if there is none.
+// Marked returns the client with the mark, or nil.
 func (v *View) Marked() *Client {
 	clients := v.clients()
 	if i := v.place(clients); i >= 0 {

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Listener listens on a path. It removes the path when it stops accepting, unless
-// something else is there by then.
+// Listener listens on a path. It removes the path when it stops accepting, unless something else is there by
+// then.
 type Listener struct {
 	*net.UnixListener
 	path string
@@ -26,10 +26,10 @@ type Listener struct {
 	gone sync.Once   // the path was removed
 }
 
-// Listen binds a path, and removes the socket of a process that has ended. fix is what the
-// operator may do about an error. Nobody can connect with wider rights than mode for a moment:
-// the path gets its mode between bind and listen, and a socket that does not listen
-// refuses everybody. (A umask would be the whole process's.)
+// Listen binds a path, and removes the socket of a process that has ended. fix says what the operator can do
+// about an error. Nobody can connect with wider rights than mode, even for a moment: the path gets its mode
+// between bind and listen, and a socket that does not listen refuses everybody. (A umask would affect the
+// whole process.)
 func Listen(path string, mode fs.FileMode) (_ *Listener, fix string, err error) {
 	unlock, err := lockFolder(filepath.Dir(path))
 	if err != nil {
@@ -57,11 +57,11 @@ func Listen(path string, mode fs.FileMode) (_ *Listener, fix string, err error) 
 	return &Listener{UnixListener: ln, path: path, file: info}, "", nil
 }
 
-// openPath sets the mode of a path that is bound, and listens on it.
+// openPath sets the mode of a bound path, and listens on it.
 func openPath(f *os.File, path string, mode fs.FileMode, listen func(fd, backlog int) error) (*net.UnixListener, fs.FileInfo, error) {
 	err := unix.Fchmodat(unix.AT_FDCWD, path, uint32(mode), unix.AT_SYMLINK_NOFOLLOW)
 	if slices.ContainsFunc([]error{unix.EOPNOTSUPP, unix.ENOSYS, unix.EPERM}, func(e error) bool { return errors.Is(err, e) }) {
-		// Linux before 6.6, or a filter of system calls that is older.
+		// Linux before 6.6, or an older filter of system calls.
 		err = os.Chmod(path, mode)
 	}
 	if err != nil {
@@ -84,7 +84,7 @@ func openPath(f *os.File, path string, mode fs.FileMode, listen func(fd, backlog
 	return ln.(*net.UnixListener), info, nil // the socket is one
 }
 
-// backlog is cut by the system to what it allows, as it is for TCP.
+// backlog is cut by the system to its limit, as for TCP.
 const backlog = 1 << 15
 
 func unixSocket() (fd int, err error) {
@@ -98,11 +98,11 @@ func unixSocket() (fd int, err error) {
 	return fd, nil
 }
 
-// clearPath removes the socket of a process that has ended, and reports everything else
-// that is at the path. The caller has locked the directory.
+// clearPath removes the socket of a process that has ended, and reports anything else at the path. The caller
+// has locked the directory.
 func clearPath(path string) (fix string, err error) {
 	const remove = "remove it if nobody needs it, or choose another path"
-	info, err := os.Lstat(path) // what a symbolic link points to is somebody else's
+	info, err := os.Lstat(path) // the target of a symbolic link is somebody else's
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", nil
@@ -118,7 +118,7 @@ func clearPath(path string) (fix string, err error) {
 	case err == nil:
 		c.Close()
 		return "stop that process, or choose another path", ErrInUse
-	case errors.Is(err, unix.ECONNREFUSED): // nobody has it open
+	case errors.Is(err, unix.ECONNREFUSED): // no process has it open
 		if err := os.Remove(path); err != nil {
 			return "it is of a process that has ended: remove it", err
 		}
@@ -129,9 +129,9 @@ func clearPath(path string) (fix string, err error) {
 	return "stop the process that uses it, or choose another path", fmt.Errorf("there is already a socket: %w", err)
 }
 
-// lockFolder keeps other instances from taking the same path at the same time: both
-// would see a dead socket, and the second would remove the first one's new one. The
-// lock is on the directory itself, so no file is left behind.
+// lockFolder keeps other instances from taking the same path at the same time: both would see a dead socket,
+// and the second would remove the first one's new one. The lock is on the directory, so no file is left
+// behind.
 func lockFolder(path string) (unlock func(), err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -148,11 +148,11 @@ func lockFolder(path string) (unlock func(), err error) {
 	}
 }
 
-// lockTime is how long others may hold the lock, which they need for a moment.
+// lockTime bounds the wait for others to release the lock, which they hold only briefly.
 const lockTime = 2 * time.Second
 
-// RefuseNew removes the path: from here on connecting fails at once, and a proxy tries
-// another server. What is in the queue is still accepted.
+// RefuseNew removes the path: from here on connecting fails at once, and a proxy tries another server.
+// Connections in the queue are still accepted.
 func (l *Listener) RefuseNew() (err error) {
 	l.gone.Do(func() { err = l.remove() })
 	return err
@@ -172,7 +172,7 @@ func (l *Listener) remove() error {
 
 // Close implements net.Listener.
 func (l *Listener) Close() error {
-	_ = l.RefuseNew() // whoever comes next replaces it
+	_ = l.RefuseNew() // whatever comes next replaces it
 	return l.UnixListener.Close()
 }
 

@@ -1,5 +1,5 @@
-// Package unixsocket listens on paths: with a mode from the start, one process at a time, and
-// in place of the socket of a process that has ended.
+// Package unixsocket listens on paths: with the right mode from the start, one process at a time, and
+// replacing the socket of a process that has ended.
 package unixsocket
 
 import (
@@ -11,7 +11,7 @@ import (
 // scheme begins an address that is a path.
 const scheme = "unix:"
 
-// Path returns the path of an address, if it is that of a Unix socket.
+// Path returns the path of an address of a Unix socket.
 func Path(text string) (path string, ok bool) { return strings.CutPrefix(text, scheme) }
 
 // address is the path of a listener. Its text is what operators write.
@@ -20,10 +20,10 @@ type address string
 // Network implements net.Addr.
 func (address) Network() string { return "unix" }
 
-// ErrInUse says that another process listens on a path.
+// ErrInUse means that another process listens on a path.
 var ErrInUse = errors.New("another process listens there")
 
-// Addr is an address that may be no path, if it is to be shown only.
+// Addr returns an address to show, which need not be a path.
 func Addr(text string) net.Addr {
 	path, _ := Path(text)
 	return address(path)
