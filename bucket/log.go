@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fastlimit/fastlimit/internal/field"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
@@ -39,10 +38,7 @@ func NewSlidingLog(n uint64, per time.Duration) (Shape, error) {
 		return Shape{}, err
 	}
 	if n > MaxLog {
-		return Shape{}, &field.Error{
-			Package: "fastlimit/bucket", Field: "Rate", Problem: fmt.Sprintf("a log of %d units for each client is too long", n),
-			Fix: fmt.Sprintf("want at most %d, or a sliding window", MaxLog),
-		}
+		return invalid("Rate", fmt.Sprintf("a log of %d units for each client is too long", n), fmt.Sprintf("want at most %d, or a sliding window", MaxLog))
 	}
 	s.algorithm, s.perMicro = SlidingLog, 1
 	return s, nil

@@ -103,19 +103,16 @@ type Shape struct {
 // are a field error of Rate or Burst.
 func NewShape(n uint64, per time.Duration, burst uint64) (Shape, error) {
 	micros := uint64(per / time.Microsecond)
-	bad := func(name, problem, fix string) (Shape, error) {
-		return Shape{}, &field.Error{Package: "fastlimit/bucket", Field: name, Problem: problem, Fix: fix}
-	}
 	rate := fmt.Sprintf("%d per %v", n, per)
 	switch {
 	case n == 0 || per <= 0 || float64(n)/per.Seconds() < 1/86400.0:
-		return bad("Rate", "rate "+rate+" is too slow", "want at least 1 per day")
+		return invalid("Rate", "rate "+rate+" is too slow", "want at least 1 per day")
 	case per%time.Microsecond != 0:
-		return bad("Rate", "period "+per.String()+" is not whole microseconds", "want whole microseconds")
+		return invalid("Rate", "period "+per.String()+" is not whole microseconds", "want whole microseconds")
 	case float64(n)/per.Seconds() > MaxRate:
-		return bad("Rate", "rate "+rate+" is too fast", "want at most 10^9 per second")
+		return invalid("Rate", "rate "+rate+" is too fast", "want at most 10^9 per second")
 	case burst == 0:
-		return bad("Burst", "0 admits nothing", "want at least 1")
+		return invalid("Burst", "0 admits nothing", "want at least 1")
 	}
 	g := gcd(n, micros)
 	num, den := n/g, micros/g
@@ -124,9 +121,14 @@ func NewShape(n uint64, per time.Duration, burst uint64) (Shape, error) {
 	}
 	hi, limit := bits.Mul64(burst, den)
 	if hi != 0 || limit > maxLimit {
-		return bad("Burst", fmt.Sprintf("burst %d at %s is too large", burst, rate), fmt.Sprintf("want at most %d", maxLimit/den))
+		return invalid("Burst", fmt.Sprintf("burst %d at %s is too large", burst, rate), fmt.Sprintf("want at most %d", maxLimit/den))
 	}
 	return Shape{perMicro: num, unit: den, limit: limit, most: limit + num - 1, burst: burst, part: den, costs: burst, mask: math.MaxUint64}, nil
+}
+
+// invalid returns what is wrong with a field of a rule, and no shape.
+func invalid(name, problem, fix string) (Shape, error) {
+	return Shape{}, &field.Error{Package: "fastlimit/bucket", Field: name, Problem: problem, Fix: fix}
 }
 
 // Ticks converts a time since the start of the clock to ticks, rounded down

@@ -5,8 +5,6 @@ import (
 	"math"
 	"math/bits"
 	"time"
-
-	"github.com/fastlimit/fastlimit/internal/field"
 )
 
 // # Sliding windows
@@ -48,17 +46,14 @@ func NewSlidingWindow(n uint64, per time.Duration) (Shape, error) {
 	if err != nil {
 		return Shape{}, err
 	}
-	bad := func(problem, fix string) (Shape, error) {
-		return Shape{}, &field.Error{Package: "fastlimit/bucket", Field: "Rate", Problem: problem, Fix: fix}
-	}
 	if s.period%SlidingSteps != 0 {
-		return bad("period "+per.String()+" is not whole sixteenths of a second", "want whole seconds")
+		return invalid("Rate", "period "+per.String()+" is not whole sixteenths of a second", "want whole seconds")
 	}
 	// Windows up to the latest possible time.
 	windows := bits.Len64(uint64(math.MaxInt64/per) + windowsAhead)
 	c := min(maxCountBits, (64-windows)/2)
 	if most := uint64(1)<<c - 1; n > most {
-		return bad(fmt.Sprintf("%d units in a sliding window of %v are too many", n, per), fmt.Sprintf("want at most %d, or a fixed window", most))
+		return invalid("Rate", fmt.Sprintf("%d units in a sliding window of %v are too many", n, per), fmt.Sprintf("want at most %d, or a fixed window", most))
 	}
 	s.algorithm, s.countBits, s.low = SlidingWindow, uint8(c), 1<<(2*c)-1
 	return s, nil

@@ -3,8 +3,6 @@ package bucket
 import (
 	"fmt"
 	"math/bits"
-
-	"github.com/fastlimit/fastlimit/internal/field"
 )
 
 // thousandths is the number of parts of a unit that can be charged.
@@ -25,10 +23,7 @@ func (s Shape) InThousandths() (Shape, error) {
 	}
 	hi, limit := bits.Mul64(s.limit, k)
 	if hi != 0 || limit > maxLimit {
-		return Shape{}, &field.Error{
-			Package: "fastlimit/bucket", Field: "Burst", Problem: fmt.Sprintf("burst %d is too large to be counted in thousandths", s.burst),
-			Fix: fmt.Sprintf("want at most %d", maxLimit/(s.unit*k)),
-		}
+		return invalid("Burst", fmt.Sprintf("burst %d is too large to be counted in thousandths", s.burst), fmt.Sprintf("want at most %d", maxLimit/(s.unit*k)))
 	}
 	s.perMicro, s.unit, s.limit = k*s.perMicro, k*s.unit, limit
 	s.most = limit + s.perMicro - 1

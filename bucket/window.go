@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"time"
-
-	"github.com/fastlimit/fastlimit/internal/field"
 )
 
 // # Fixed windows
@@ -46,18 +44,15 @@ const (
 // with a field error of Rate, on a period that is not 1 s to 366 d in whole µs,
 // and on n of 0 or 2^32 and more.
 func NewWindow(n uint64, per time.Duration) (Shape, error) {
-	bad := func(problem, fix string) (Shape, error) {
-		return Shape{}, &field.Error{Package: "fastlimit/bucket", Field: "Rate", Problem: problem, Fix: fix}
-	}
 	switch {
 	case n == 0:
-		return bad("0 admits nothing", "want at least 1")
+		return invalid("Rate", "0 admits nothing", "want at least 1")
 	case n > MaxWindowUnits:
-		return bad(fmt.Sprintf("%d units in a window are too many", n), fmt.Sprintf("want at most %d", uint64(MaxWindowUnits)))
+		return invalid("Rate", fmt.Sprintf("%d units in a window are too many", n), fmt.Sprintf("want at most %d", uint64(MaxWindowUnits)))
 	case per < MinPeriod || per > MaxPeriod:
-		return bad(fmt.Sprintf("a window of %v", per), "want 1s to 366d")
+		return invalid("Rate", fmt.Sprintf("a window of %v", per), "want 1s to 366d")
 	case per%time.Microsecond != 0:
-		return bad("period "+per.String()+" is not whole microseconds", "want whole microseconds")
+		return invalid("Rate", "period "+per.String()+" is not whole microseconds", "want whole microseconds")
 	}
 	return Shape{unit: 1, limit: n, most: n, burst: n, part: 1, costs: n, mask: countMask, period: uint64(per / time.Microsecond), algorithm: FixedWindow}, nil
 }

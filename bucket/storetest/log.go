@@ -12,11 +12,7 @@ import (
 
 func logged(t *testing.T, n uint64, per time.Duration) bucket.Shape {
 	t.Helper()
-	sh, err := bucket.NewSlidingLog(n, per)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sh
+	return made(t)(bucket.NewSlidingLog(n, per))
 }
 
 // minute is in the µs of a full log's level.

@@ -11,11 +11,7 @@ import (
 
 func sliding(t *testing.T, n uint64, per time.Duration) bucket.Shape {
 	t.Helper()
-	sh, err := bucket.NewSlidingWindow(n, per)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sh
+	return made(t)(bucket.NewSlidingWindow(n, per))
 }
 
 // counted returns a reply with both counts.

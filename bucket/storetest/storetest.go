@@ -150,13 +150,21 @@ func (s *suite) want(op bucket.Op, want bucket.Reply) {
 	}
 }
 
+// made returns a shape, if there was no error in making it.
+func made(t *testing.T) func(bucket.Shape, error) bucket.Shape {
+	t.Helper()
+	return func(sh bucket.Shape, err error) bucket.Shape {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sh
+	}
+}
+
 func shape(t *testing.T, n uint64, per time.Duration, burst uint64) bucket.Shape {
 	t.Helper()
-	sh, err := bucket.NewShape(n, per, burst)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sh
+	return made(t)(bucket.NewShape(n, per, burst))
 }
 
 func take(sh bucket.Shape, key string, units, count uint64) bucket.Op {

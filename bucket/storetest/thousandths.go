@@ -11,10 +11,7 @@ import (
 // the other's states, by T. At 2000/s a thousandth of T takes ticks of half a µs.
 func testThousandths(t *testing.T, s *suite) {
 	whole := shape(t, 2000, time.Second, 3) // T is 500 ticks
-	fine, err := whole.InThousandths()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fine := made(t)(whole.InThousandths())
 	s.want(take(whole, "a", 1, 1), bucket.Reply{Granted: 1, Level: 500})
 	s.want(take(fine, "a", 500, 9), bucket.Reply{Granted: 4, Level: 3000})
 	s.want(take(fine, "a", 2, 1), bucket.Reply{Level: 3000})

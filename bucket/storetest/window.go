@@ -11,11 +11,7 @@ import (
 
 func window(t *testing.T, n uint64) bucket.Shape {
 	t.Helper()
-	sh, err := bucket.NewWindow(n, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sh
+	return made(t)(bucket.NewWindow(n, time.Minute))
 }
 
 func count(sh bucket.Shape, key string, units, requests uint64) bucket.Op {
@@ -115,10 +111,7 @@ func testWindowAndBucket(t *testing.T, s *suite) {
 		s.want(bucketOp, bucket.Reply{Granted: 2, Level: 2 * u})
 		s.want(windowOp, bucket.Reply{Granted: 3, Level: 3})
 	}
-	hour, err := bucket.NewWindow(4, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	hour := made(t)(bucket.NewWindow(4, time.Hour))
 	s.want(count(hour, "a", 1, 9), bucket.Reply{Granted: 4, Level: 4})
 	s.want(windowOp, bucket.Reply{Granted: 3, Level: 3})
 }
