@@ -53,26 +53,40 @@ func (c *Nodes) Ask(ctx context.Context, peer string, question []byte) ([]byte, 
 }
 
 func (t *transport) ask(ctx context.Context, at, self string, question []byte) ([]byte, error) {
+	var nonce [askNonce]byte
+	rand.Read(nonce[:]) // never fails
+	message := append(append([]byte{askType}, nonce[:]...), byte(len(self)))
+	plain, err := t.call(ctx, at, askedMost, append(append(message, self...), question...))
+	if err != nil {
+		return nil, err
+	}
+	answer, ok := bytes.CutPrefix(plain, append([]byte{toldType}, nonce[:]...))
+	if !ok {
+		return nil, errNoAnswer
+	}
+	return answer, nil
+}
+
+var errNoAnswer = errors.New("it did not answer")
+
+// call sends a message to the node at an address, over a separate stream, and returns what
+// comes back, which is not empty.
+func (t *transport) call(ctx context.Context, at string, patience time.Duration, message []byte) (plain []byte, err error) {
 	s, err := t.dial(at, askTimeout)
 	if err != nil {
 		return nil, fmt.Errorf("it cannot be reached: %w", err)
 	}
 	defer func() { _ = s.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
-	_ = s.SetDeadline(time.Now().Add(askedMost))
-	var nonce [askNonce]byte
-	rand.Read(nonce[:]) // never fails
-	message := append(append([]byte{askType}, nonce[:]...), byte(len(self)))
-	message = append(append(message, self...), question...)
+	_ = s.SetDeadline(time.Now().Add(patience))
 	if _, err := s.Write(append(bytes.Clone(t.gate.header), t.gate.seal(message)...)); err != nil {
 		return nil, fmt.Errorf("it did not take the question: %w", err)
 	}
 	_, plain, reason := t.gate.readFrame(&counter{Reader: s.Conn, transport: t})
-	answer, ok := bytes.CutPrefix(plain, append([]byte{toldType}, nonce[:]...))
-	if reason != accepted || !ok {
-		return nil, errors.New("it did not answer")
+	if reason != accepted {
+		return nil, errNoAnswer
 	}
-	return answer, nil
+	return plain, nil
 }
 
 // told answers a question. It returns nil if the message is not one that can be answered.

@@ -1,13 +1,10 @@
 package gossip
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"net/netip"
 	"sync"
@@ -228,21 +225,14 @@ func (w *twins) answer(question []byte) (answer []byte) {
 // answer must repeat the nonce, so a captured answer does not pass.
 func (t *transport) asking(self string, incarnation uint64, from netip.AddrPort) func(context.Context, netip.AddrPort) (string, uint64, error) {
 	return func(ctx context.Context, at netip.AddrPort) (string, uint64, error) {
-		s, err := t.dial(at.String(), askTimeout)
+		own := nodeInfo{incarnation: incarnation, at: from.String(), name: self}
+		rand.Read(own.nonce[:]) // never fails
+		plain, err := t.call(ctx, at.String(), askTimeout, own.append([]byte{questionType}))
 		if err != nil {
 			return "", 0, err
 		}
-		defer func() { _ = s.Close() }()
-		defer context.AfterFunc(ctx, func() { _ = s.Close() })()
-		_ = s.SetDeadline(time.Now().Add(askTimeout))
-		own := nodeInfo{incarnation: incarnation, at: from.String(), name: self}
-		rand.Read(own.nonce[:]) // never fails
-		if _, err := s.Write(append(bytes.Clone(t.gate.header), t.gate.seal(own.append([]byte{questionType}))...)); err != nil {
-			return "", 0, err
-		}
-		_, plain, reason := t.gate.readFrame(&counter{Reader: io.Reader(s.Conn), transport: t})
-		if reason != accepted || plain[0] != answerType {
-			return "", 0, fmt.Errorf("%v: %w (%s)", at, errNodeInfo, reason)
+		if plain[0] != answerType {
+			return "", 0, errNodeInfo
 		}
 		c, err := readNodeInfo(plain[1:])
 		if err != nil || c.nonce != own.nonce {
