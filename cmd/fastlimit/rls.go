@@ -124,7 +124,7 @@ func newRLSNode(ctx context.Context, s env.Settings, log *slog.Logger) (*rlsNode
 
 // counter starts what counts: with the nodes of a cluster, in Redis, or in memory alone. A
 // Redis that is away is used once it is back.
-func (n *rlsNode) counter(ctx context.Context) (service.Counter, error) {
+func (n *rlsNode) counter(ctx context.Context) (count.Counter, error) {
 	if n.settings.Cluster != nil {
 		return n.join()
 	}

@@ -20,18 +20,18 @@ import (
 //
 // It is safe for concurrent use.
 type Front struct {
-	behind   Behind
+	behind   Counter
 	hasher   sketch.Hasher
 	at       uint64
 	blocks   int                 // of each sketch
 	sketches units[sketch.Leaky] // whose times are windows<<32
 }
 
-// Behind is what counts behind a [Front]. All types of this package do that.
-type Behind interface {
+// Counter counts hits in windows, at a time since 1970; see [Counters].
+type Counter interface {
 	Add(now time.Duration, hits []Hit) error
 	Ask(now time.Duration, hits []Hit) error
-	Named() bool
+	Named() bool // whether hits need a name
 }
 
 // MaxEscalateAt keeps the level of a cell apart from the number of its window.
@@ -42,7 +42,7 @@ const blockClients = 4
 
 // NewFront returns a front for so many clients of each unit at a time, in 16 bytes for each. If
 // there are many more, most of them are counted behind.
-func NewFront(behind Behind, clients int, at uint64) (*Front, error) {
+func NewFront(behind Counter, clients int, at uint64) (*Front, error) {
 	if at < 1 || at > MaxEscalateAt {
 		return nil, fmt.Errorf("fastlimit/rls: escalate at %d: want 1 to %d", at, MaxEscalateAt)
 	}

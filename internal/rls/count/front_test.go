@@ -12,7 +12,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
-func frontFor(t testing.TB, behind Behind, clients int, at uint64) *Front {
+func frontFor(t testing.TB, behind Counter, clients int, at uint64) *Front {
 	t.Helper()
 	f, err := NewFront(behind, clients, at)
 	if err != nil {

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -123,7 +121,7 @@ func (r *reader) member(key, value *yaml.Node, what string, settings map[string]
 		r.warn(placeOf(key), key.Value, "has no meaning in "+what, "want "+list(settings))
 	default:
 		r.fail(placeOf(key), safetext.Clip(key.Value, maxQuoted), "unknown setting",
-			spelling.Question(key.Value, slices.Sorted(maps.Keys(settings)))+"want "+list(settings))
+			spelling.Question(key.Value, sortedKeys(settings))+"want "+list(settings))
 	}
 }
 
@@ -235,5 +233,5 @@ func describe(n *yaml.Node) string {
 }
 
 func list(settings map[string]setting) string {
-	return strings.Join(slices.Sorted(maps.Keys(settings)), ", ")
+	return strings.Join(sortedKeys(settings), ", ")
 }

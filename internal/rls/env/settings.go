@@ -249,12 +249,8 @@ func (r *reader) files() Files {
 
 // refuse reports variables that decide what fastlimit does not do.
 func (r *reader) refuse() {
-	for _, v := range []struct{ name, supported, fix string }{
-		{"BACKEND_TYPE", "redis", "fastlimit counts in Redis or in its memory: unset it"},
-	} {
-		if text, set := r.get(v.name); set && !strings.EqualFold(text, v.supported) {
-			r.errs = append(r.errs, fmt.Errorf("%s=%q: %s", v.name, text, v.fix))
-		}
+	if text, set := r.get("BACKEND_TYPE"); set && !strings.EqualFold(text, "redis") {
+		r.errs = append(r.errs, fmt.Errorf("BACKEND_TYPE=%q: fastlimit counts in Redis or in its memory: unset it", text))
 	}
 	if r.bool("REDIS_PERSECOND") {
 		r.errs = append(r.errs, errors.New("REDIS_PERSECOND=true: there is no second Redis: unset it"))

@@ -54,8 +54,8 @@ func (w *work) status(now time.Duration, a *applied) Status {
 		Limit: &Current{Requests: a.limit.Requests, Unit: a.limit.Unit, Name: a.limit.Name},
 		Reset: unit - now.Truncate(time.Second)%unit,
 	}
-	if over := w.over(a.hit); !over {
-		st.Remaining = a.limit.Requests - uint32(w.hits[a.hit].Count)
+	if hit := w.hits[a.hit]; !over(hit) {
+		st.Remaining = a.limit.Requests - uint32(hit.Count)
 	} else if !a.limit.Shadow {
 		st.Over = true
 	}

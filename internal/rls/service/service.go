@@ -10,6 +10,7 @@
 package service
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,13 +19,6 @@ import (
 	"github.com/fastlimit/fastlimit/internal/rls/descriptor"
 	"github.com/fastlimit/fastlimit/internal/rls/stats"
 )
-
-// Counter counts hits in windows, at a time since 1970; see [count.Counters].
-type Counter interface {
-	Add(now time.Duration, hits []count.Hit) error
-	Ask(now time.Duration, hits []count.Hit) error
-	Named() bool // whether hits need a name
-}
 
 // Config is how a service answers. The fields are envoyproxy/ratelimit's variables.
 type Config struct {
@@ -42,7 +36,7 @@ type Config struct {
 // request fails.
 type Service struct {
 	cfg     Config
-	counter Counter
+	counter count.Counter
 	stats   *stats.Registry
 	inForce atomic.Pointer[inForce]
 	work    sync.Pool // of *work
@@ -56,7 +50,7 @@ type inForce struct {
 }
 
 // New returns a service without limits, whose decisions are counted in a registry.
-func New(cfg Config, counter Counter, to *stats.Registry) *Service {
+func New(cfg Config, counter count.Counter, to *stats.Registry) *Service {
 	return &Service{cfg: cfg, counter: counter, stats: to, work: sync.Pool{New: func() any { return new(work) }}}
 }
 
@@ -133,10 +127,10 @@ func (s *Service) count(now time.Duration, w *work) error {
 	if err := s.counter.Ask(now, w.hits); err != nil {
 		return err
 	}
-	if w.anyOver() {
+	if slices.ContainsFunc(w.hits, over) {
 		for i := range w.hits {
-			if h := &w.hits[i]; !w.over(i) {
-				h.Hits = 0
+			if !over(w.hits[i]) {
+				w.hits[i].Hits = 0
 			}
 		}
 	}

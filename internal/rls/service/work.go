@@ -102,13 +102,4 @@ func (w *work) series(limits *inForce, domain string, d *Descriptor, all *stats.
 }
 
 // over reports whether a hit is over its limit.
-func (w *work) over(hit int) bool { return w.hits[hit].Count > w.hits[hit].Limit }
-
-func (w *work) anyOver() bool {
-	for i := range w.hits {
-		if w.over(i) {
-			return true
-		}
-	}
-	return false
-}
+func over(h count.Hit) bool { return h.Count > h.Limit }

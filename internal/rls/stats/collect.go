@@ -38,9 +38,11 @@ func (r *Registry) Handler() http.Handler {
 	all.MustRegister(
 		r.calls.requests, r.calls.time, collector{r},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "ratelimit_service_evictions", Help: "Counters in memory that were forgotten before their windows were over.",
-		}, func() float64 { return float64(r.evictions()) }),
+		counter("evictions", "Counters in memory that were forgotten before their windows were over.", nil, r.evictions),
+		counter("config_load_success", "Configurations that were put in force.", nil, r.ConfigLoads.Load),
+		counter("config_load_error", "Configurations that had mistakes.", nil, r.ConfigErrors.Load),
+		counter("global_shadow_mode", "Requests over a limit that SHADOW_MODE has admitted.", nil, r.GlobalShadow.Load),
+		counter("should_rate_limit_error", "Calls that failed.", prometheus.Labels{"err_type": "service_error"}, r.ServiceErrors.Load),
 	)
 	if r.cluster != nil {
 		all.MustRegister(
@@ -50,21 +52,21 @@ func (r *Registry) Handler() http.Handler {
 			prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 				Name: "ratelimit_service_cluster_unsent", Help: "Counters that the other nodes have not been told, for lack of room.",
 			}, func() float64 { return float64(r.cluster().Unsent) }),
-			prometheus.NewCounterFunc(prometheus.CounterOpts{
-				Name: "ratelimit_service_cluster_rejected", Help: "Packets and streams that were dropped.",
-			}, func() float64 { return float64(r.cluster().Rejected) }),
+			counter("cluster_rejected", "Packets and streams that were dropped.", nil, func() uint64 { return r.cluster().Rejected }),
 		)
 	}
 	return promhttp.HandlerFor(all, promhttp.HandlerOpts{})
 }
 
-// collector makes metrics of a registry.
+func counter(name, help string, labels prometheus.Labels, read func() uint64) prometheus.Collector {
+	return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "ratelimit_service_" + name, Help: help, ConstLabels: labels}, func() float64 { return float64(read()) })
+}
+
+// collector makes metrics of the limits in a registry.
 type collector struct{ *Registry }
 
-var limitLabels = []string{"domain", "key1", "key2"}
-
-func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("ratelimit_service_"+name, help, labels, nil)
+func desc(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("ratelimit_service_rate_limit_"+name, help, []string{"domain", "key1", "key2"}, nil)
 }
 
 // hits are the metrics of a limit.
@@ -72,31 +74,16 @@ var hits = []struct {
 	desc *prometheus.Desc
 	of   func(*Series) *atomic.Uint64
 }{
-	{desc("rate_limit_total_hits", "Hits of a limit.", limitLabels...), func(s *Series) *atomic.Uint64 { return &s.Total }},
-	{desc("rate_limit_within_limit", "Hits within a limit.", limitLabels...), func(s *Series) *atomic.Uint64 { return &s.Within }},
-	{desc("rate_limit_near_limit", "Hits within a limit that are near it.", limitLabels...), func(s *Series) *atomic.Uint64 { return &s.Near }},
-	{desc("rate_limit_over_limit", "Hits over a limit.", limitLabels...), func(s *Series) *atomic.Uint64 { return &s.Over }},
-	{desc("rate_limit_shadow_mode", "Hits over a limit in shadow mode.", limitLabels...), func(s *Series) *atomic.Uint64 { return &s.Shadow }},
-}
-
-// totals are the metrics of the service.
-var totals = []struct {
-	desc   *prometheus.Desc
-	of     func(*Registry) *atomic.Uint64
-	labels []string
-}{
-	{desc("config_load_success", "Configurations that were put in force."), func(r *Registry) *atomic.Uint64 { return &r.ConfigLoads }, nil},
-	{desc("config_load_error", "Configurations that had mistakes."), func(r *Registry) *atomic.Uint64 { return &r.ConfigErrors }, nil},
-	{desc("global_shadow_mode", "Requests over a limit that SHADOW_MODE has admitted."), func(r *Registry) *atomic.Uint64 { return &r.GlobalShadow }, nil},
-	{desc("should_rate_limit_error", "Calls that failed.", "err_type"), func(r *Registry) *atomic.Uint64 { return &r.ServiceErrors }, []string{"service_error"}},
+	{desc("total_hits", "Hits of a limit."), func(s *Series) *atomic.Uint64 { return &s.Total }},
+	{desc("within_limit", "Hits within a limit."), func(s *Series) *atomic.Uint64 { return &s.Within }},
+	{desc("near_limit", "Hits within a limit that are near it."), func(s *Series) *atomic.Uint64 { return &s.Near }},
+	{desc("over_limit", "Hits over a limit."), func(s *Series) *atomic.Uint64 { return &s.Over }},
+	{desc("shadow_mode", "Hits over a limit in shadow mode."), func(s *Series) *atomic.Uint64 { return &s.Shadow }},
 }
 
 // Describe implements [prometheus.Collector].
 func (collector) Describe(to chan<- *prometheus.Desc) {
 	for _, m := range hits {
-		to <- m.desc
-	}
-	for _, m := range totals {
 		to <- m.desc
 	}
 }
@@ -108,7 +95,4 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 			to <- prometheus.MustNewConstMetric(m.desc, prometheus.CounterValue, float64(m.of(s).Load()), l.Domain, l.Key1, l.Key2)
 		}
 	})
-	for _, m := range totals {
-		to <- prometheus.MustNewConstMetric(m.desc, prometheus.CounterValue, float64(m.of(c.Registry).Load()), m.labels...)
-	}
 }
