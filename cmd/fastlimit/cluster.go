@@ -69,11 +69,8 @@ const joinEvery = 200 * time.Millisecond
 
 // joinLater joins the cluster when its port is free, and has all that was made without one know of it.
 func (n *node) joinLater() (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	stopped := make(chan struct{})
 	joined := n.cfg.Cluster == nil || n.cluster != nil
-	go func() {
-		defer close(stopped)
+	return background(func(ctx context.Context) {
 		for said := ""; !joined; {
 			select {
 			case <-ctx.Done():
@@ -86,8 +83,7 @@ func (n *node) joinLater() (stop func()) {
 				n.log.Error("the cluster cannot be joined; trying again", slog.Any("error", err))
 			}
 		}
-	}()
-	return func() { cancel(); <-stopped }
+	})
 }
 
 // joinNow reports false if it is to be tried again: while the port is taken, and before requests are served.

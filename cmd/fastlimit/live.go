@@ -17,7 +17,7 @@ func liveMemory(memory int64) int64 { return memory / 8 }
 func newOverrides(n *node, sc *server.Config) *overrides.Set {
 	c := liveConfig(n.cfg, sc)
 	c.Kept, c.Log = "this node", n.log
-	if n.store != nil && n.store.registry != nil {
+	if n.store != nil {
 		c.Store, c.Kept = n.store.registry, n.store.name
 	}
 	c.Talkers = func(rule string) []string { return n.server.TalkerNames(rule) }

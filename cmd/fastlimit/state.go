@@ -130,15 +130,11 @@ func (s *state) show(sc *server.Config) {
 func (s *state) start(b *bans.Set, o *overrides.Set, merged func()) {
 	s.bans, s.overrides = b, o
 	s.restore()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	s.stop = background(func(ctx context.Context) {
 		if s.file != nil || s.takeOver(ctx, merged) {
 			s.keeper.Run(ctx, s.file)
 		}
-	}()
-	s.stop = func() { cancel(); <-done }
+	})
 }
 
 // close writes the file a last time, when nothing changes any more, and lets go of it.

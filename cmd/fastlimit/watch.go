@@ -4,6 +4,7 @@ import (
 	"context"
 	"io/fs"
 	"maps"
+	"sync"
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/config"
@@ -21,10 +22,7 @@ func (n *node) watch() (stop func()) {
 	if n.load == nil {
 		return func() {}
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
+	return background(func(ctx context.Context) {
 		w := watcher{taken: look(n.configuration())}
 		w.last = w.taken
 		for ctx.Err() == nil {
@@ -37,8 +35,15 @@ func (n *node) watch() (stop func()) {
 				}
 			}
 		}
-	}()
-	return func() { cancel(); <-stopped }
+	})
+}
+
+// background runs f until it is stopped, which waits for its end.
+func background(f func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { f(ctx) })
+	return func() { cancel(); running.Wait() }
 }
 
 // configuration is the one in force.
