@@ -28,9 +28,7 @@ func (r *RuleSpec) check() error {
 		}
 	}
 	if len(r.Key) == 0 {
-		e := invalid("Key", "write for example key: ip, or key: global for one limit for all", "no key")
-		e.Rule = r.Limit.Name
-		errs = append(errs, e)
+		errs = append(errs, r.invalid("Key", "write for example key: ip, or key: global for one limit for all", "no key"))
 	}
 	for i, part := range r.Key {
 		add("Key", i, CheckKeyPart(part))

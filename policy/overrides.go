@@ -52,12 +52,9 @@ func (s *Settings) CheckOverrides() error {
 	n, most := 0, cmp.Or(s.MaxOverrides, DefaultMaxOverrides)
 	for i := range s.Rules {
 		r := &s.Rules[i]
-		err := r.checkOverrides()
-		errs = append(errs, err)
+		errs = append(errs, r.checkOverrides())
 		if n += len(r.Overrides); n > most && n-len(r.Overrides) <= most {
-			e := invalid("Overrides", "raise max_overrides, or give their clients a rule of their own", "%d overrides with those before, which is more than max_overrides, %d", n, most)
-			e.Rule = r.Limit.Name
-			errs = append(errs, e)
+			errs = append(errs, r.invalid("Overrides", "raise max_overrides, or give their clients a rule of their own", "%d overrides with those before, which is more than max_overrides, %d", n, most))
 		}
 	}
 	return errors.Join(errs...)
@@ -89,9 +86,7 @@ func (r *RuleSpec) Tiers() (tiers []fastlimit.Tier, of []int32) {
 		tiers[k].Clients = addClients(tiers[k].Clients, r.clientsOf(o))
 	}
 	for k := range tiers {
-		if tiers[k].Clients < 0 {
-			tiers[k].Clients = 0
-		}
+		tiers[k].Clients = max(0, tiers[k].Clients)
 	}
 	return tiers, of
 }
@@ -131,9 +126,7 @@ func (r *RuleSpec) checkOverrides() error {
 	}
 	var errs []error
 	fail := func(i int, name, fix, format string, args ...any) {
-		e := invalid(fmt.Sprintf("Overrides[%d].%s", i, name), fix, format, args...)
-		e.Rule = r.Limit.Name
-		errs = append(errs, e)
+		errs = append(errs, r.invalid(fmt.Sprintf("Overrides[%d].%s", i, name), fix, format, args...))
 	}
 	if len(r.Key) == 1 && r.Key[0].Kind == KeyGlobal {
 		fail(0, "Key", "remove overrides, or count by another key", "the rule has one bucket for everybody, and no keys to override")

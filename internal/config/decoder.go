@@ -126,7 +126,7 @@ func (d *decoder) place(path string) *node {
 	if n := d.places[path]; n != nil {
 		return n
 	}
-	parent, name, _ := cutLast(path)
+	parent, name := cutLast(path)
 	if n := d.places[join(parent, derivedFrom[name])]; derivedFrom[name] != "" && n != nil {
 		return n
 	}

@@ -16,7 +16,7 @@ func Describe(c *Config, p *fastlimit.Plan) string {
 	describeMemory(&b, c, p)
 	describeTables(&b, p)
 	describeTalkers(&b, c, p)
-	describeLogs(&b, c, p)
+	describeLogs(&b, p)
 	describeWait(&b, c)
 	describeOverrides(&b, c, p)
 	describeLists(&b, c)

@@ -53,9 +53,6 @@ var bucketSettings = section{
 func defined(s *section, keep func(*definition) any) value {
 	return value{docs: "mapping", section: s, schema: schema{"$ref": "#/$defs/" + s.name}, read: func(d *decoder, n *node, _ reflect.Value) bool {
 		def := new(definition)
-		if d.definitions == nil {
-			d.definitions = map[string]*definition{}
-		}
 		d.definitions[n.field] = def
 		return s.read(d, n, reflect.ValueOf(keep(def)).Elem())
 	}}
@@ -92,9 +89,6 @@ func factor() value {
 	v.read = func(d *decoder, n *node, _ reflect.Value) bool {
 		f := math.NaN() // what failed is not used: its node has failed too
 		ok := read(d, n, reflect.ValueOf(&f).Elem())
-		if d.factors == nil {
-			d.factors = map[string]float64{}
-		}
 		d.factors[n.field] = f
 		return ok
 	}
@@ -113,7 +107,7 @@ func (d *decoder) translateLegacy() {
 			continue
 		}
 		at := d.places[path+".Limit.Rate"]
-		_, name, _ := cutLast(at.path)
+		_, name := cutLast(at.path)
 		scale := 1.0
 		if factor != nil {
 			scale = d.factors[path+".Factor"]

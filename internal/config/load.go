@@ -153,7 +153,7 @@ func begin(name string, data []byte, lookupEnv func(string) (string, bool), m ma
 	if lookupEnv == nil {
 		lookupEnv = func(string) (string, bool) { return "", false }
 	}
-	d := &decoder{file: name, lookupEnv: lookupEnv, machine: m, places: map[string]*node{}, overrideLines: map[string][]int{}, cfg: &Config{File: name}}
+	d := &decoder{file: name, lookupEnv: lookupEnv, machine: m, places: map[string]*node{}, definitions: map[string]*definition{}, factors: map[string]float64{}, overrideLines: map[string][]int{}, cfg: &Config{File: name}}
 	if read := m.readFile; read != nil {
 		d.machine.readFile = func(path string) ([]byte, error) {
 			d.cfg.Files = append(d.cfg.Files, path)

@@ -87,7 +87,7 @@ func (d *decoder) besideDefinition(i int, e *field.Error) *field.Error {
 	if _, err := fastlimit.ParseRate(rate); err != nil { // advice in words
 		return e
 	}
-	_, name, _ := cutLast(d.place(path).path)
+	_, name := cutLast(d.place(path).path)
 	said := *e
 	said.Fix = fmt.Sprintf("write rate: %s and burst: %d instead of %s", rate, d.cfg.Policy.Rules[i].Limit.Burst, name)
 	return &said
@@ -185,7 +185,7 @@ func describeTables(b *strings.Builder, p *fastlimit.Plan) {
 
 // describeLogs says for each rule that keeps a log what it takes for each client, which is
 // why there are so few buckets: all that its table takes, shared out among them.
-func describeLogs(b *strings.Builder, c *Config, p *fastlimit.Plan) {
+func describeLogs(b *strings.Builder, p *fastlimit.Plan) {
 	for i := range p.Rules {
 		if rp := &p.Rules[i]; rp.Logged() {
 			table := rp.Bytes - rp.BanBytes - 8*int64(rp.Cells) - talkerBytes(1, rp.TopTalkers)

@@ -67,7 +67,7 @@ func (s *section) read(d *decoder, n *node, to reflect.Value) bool {
 		// Two settings may fill one field, such as secret and secret_file. oneOf
 		// has reported its own already.
 		if first := d.places[m.value.field]; first != nil && !slices.Contains(s.oneOf, f.name) {
-			_, name, _ := cutLast(first.path)
+			_, name := cutLast(first.path)
 			d.fail(m.value, name+" is set too", "remove one of the two")
 			continue
 		}
@@ -203,10 +203,8 @@ func init() {
 	}
 }
 
-// cutLast is strings.Cut around the last dot.
-func cutLast(path string) (before, after string, found bool) {
-	if i := strings.LastIndexByte(path, '.'); i >= 0 {
-		return path[:i], path[i+1:], true
-	}
-	return "", path, false
+// cutLast cuts a path at its last dot.
+func cutLast(path string) (parent, name string) {
+	i := strings.LastIndexByte(path, '.')
+	return path[:max(i, 0)], path[i+1:]
 }

@@ -43,7 +43,7 @@ func TestHomes(t *testing.T) {
 		"rules[0].path": matchSettings.where, "rules[0].memory": topSettings.where, "rules[0].match.rate": ruleSettings.where, "redis.rules": topSettings.where,
 		"rules[0].url": "",
 	} {
-		_, name, _ := cutLast(path)
+		_, name := cutLast(path)
 		if got := whereItBelongs(path, name); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)
 		}

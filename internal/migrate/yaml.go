@@ -94,10 +94,7 @@ func key(parts []policy.KeyPart) string {
 		}
 		all = append(all, s)
 	}
-	if len(all) == 1 {
-		return all[0]
-	}
-	return "[" + strings.Join(all, ", ") + "]"
+	return oneOrMore(all)
 }
 
 // list is one text, or a list of them.
@@ -106,6 +103,10 @@ func list(texts []string) string {
 	for _, t := range texts {
 		all = append(all, quote(t))
 	}
+	return oneOrMore(all)
+}
+
+func oneOrMore(all []string) string {
 	if len(all) == 1 {
 		return all[0]
 	}

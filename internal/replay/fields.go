@@ -50,14 +50,14 @@ func (n needs) lacking(rules []policy.RuleSpec, seen []bool, empty bool) (warnin
 				warnings = append(warnings, fmt.Sprintf("rule %q exempts nobody by its header: the log has no %v", r.Limit.Name, p))
 			}
 		}
-		if h := r.CostFrom.Header; h != "" {
-			warnings = append(warnings, fmt.Sprintf("rule %q charges its own cost: logs do not contain what proxies sent in %s", r.Limit.Name, h))
-		}
-		if h := r.CostFrom.ResponseHeader; h != "" {
-			warnings = append(warnings, fmt.Sprintf("rule %q charges its own cost: logs do not contain what answers sent in %s", r.Limit.Name, h))
-		}
-		if h := r.RateFrom.Header; h != "" {
-			warnings = append(warnings, fmt.Sprintf("rule %q counts by its own rate: logs do not contain what proxies sent in %s", r.Limit.Name, h))
+		for _, from := range [...]struct{ header, does, who string }{
+			{r.CostFrom.Header, "charges its own cost", "proxies"},
+			{r.CostFrom.ResponseHeader, "charges its own cost", "answers"},
+			{r.RateFrom.Header, "counts by its own rate", "proxies"},
+		} {
+			if from.header != "" {
+				warnings = append(warnings, fmt.Sprintf("rule %q %s: logs do not contain what %s sent in %s", r.Limit.Name, from.does, from.who, from.header))
+			}
 		}
 		if host {
 			needHost = append(needHost, r.Limit.Name)
