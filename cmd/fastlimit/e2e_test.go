@@ -16,13 +16,12 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/testkit/product"
 )
 
 // binary is the command under test, built once as users build it.
 var binary string
-
-// binaryEnv tells a test binary that runs itself again, in namespaces, what it has built.
-const binaryEnv = "FASTLIMIT_TEST_BINARY"
 
 // apart sends a load, if that is what this process is for.
 var apart = func() bool { return false }
@@ -45,7 +44,7 @@ func TestMain(m *testing.M) {
 		keepStateIn(dir)
 		return
 	}
-	os.Exit(testMain(m))
+	os.Exit(product.Run(m, &binary))
 }
 
 // severalNodes skips tests of clusters of programs, half of this package's work, where only
@@ -56,28 +55,6 @@ func severalNodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several programs for several seconds: make test runs it")
 	}
-}
-
-func testMain(m *testing.M) int {
-	if binary = os.Getenv(binaryEnv); binary != "" {
-		return m.Run()
-	}
-	dir, err := os.MkdirTemp("", "fastlimit")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	binary = filepath.Join(dir, "fastlimit")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
-		return 1
-	}
-	if err := os.Setenv(binaryEnv, binary); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
 }
 
 // command runs the binary to its end.

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/testkit"
+	"github.com/fastlimit/fastlimit/internal/testkit/product"
 )
 
 // hang bounds waits that only a bug makes long.
@@ -28,22 +29,7 @@ const hang = 2 * time.Minute
 // binary is fastlimit as users build it.
 var binary string
 
-func TestMain(m *testing.M) { os.Exit(testMain(m)) }
-
-func testMain(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "recipes")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	binary = filepath.Join(dir, "fastlimit")
-	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/fastlimit").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
-		return 1
-	}
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(product.Run(m, &binary)) }
 
 // app is the application behind the front.
 type app struct {

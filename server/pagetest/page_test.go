@@ -21,33 +21,16 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/fastlimit/fastlimit/internal/testkit/product"
 )
 
 // hang is when a test gives up. Nothing else depends on it.
 const hang = 2 * time.Minute
 
-// program is fastlimit, built once.
-var program = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "pagetest")
-	if err != nil {
-		return "", err
-	}
-	name := filepath.Join(dir, "fastlimit")
-	build := exec.Command("go", "build", "-o", name, "./cmd/fastlimit")
-	build.Dir = filepath.Join("..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return name, nil
-})
+// binary is fastlimit, built once.
+var binary string
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if name, err := program(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(name))
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(product.Run(m, &binary)) }
 
 var addresses = regexp.MustCompile(`msg="fastlimit is serving" listen=(\S+) admin=(\S+)`)
 
@@ -57,10 +40,6 @@ type node struct{ traffic, admin string }
 // serve runs fastlimit with more settings than all of these tests have.
 func serve(t *testing.T, more string) node {
 	t.Helper()
-	name, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
 	file := filepath.Join(t.TempDir(), "fastlimit.yaml")
 	config := `listen: 127.0.0.1:0
 trusted_proxies: [127.0.0.1]
@@ -72,7 +51,7 @@ rules:
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), name, "serve", "-c", file)
+	cmd := exec.CommandContext(t.Context(), binary, "serve", "-c", file)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	stderr, err := cmd.StderrPipe()
 	if err != nil {

@@ -4,17 +4,15 @@ package planetest
 
 import (
 	"os/exec"
-	"path/filepath"
 	"testing"
+
+	"github.com/fastlimit/fastlimit/internal/testkit/product"
 )
 
 // binary is the program, built once.
 var binary string
 
-func setUp(dir string) error {
-	binary = filepath.Join(dir, "fastlimit")
-	return output("go", "build", "-o", binary, "./cmd/fastlimit")
-}
+func run(m *testing.M) int { return product.Run(m, &binary) }
 
 func command() *exec.Cmd { return exec.Command(binary, "rls") }
 

@@ -4,6 +4,7 @@ package planetest
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -18,15 +19,33 @@ import (
 // root is the folder with the image's files, laid out once.
 var root string
 
-func setUp(dir string) error {
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "planetest")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		root = filepath.Join(dir, "image")
+		err = layOut(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+func layOut(dir string) error {
 	if os.Getuid() != 0 {
 		return errors.New("another root folder takes root: run make test-image as root")
 	}
 	if err := os.Chmod(dir, 0o755); err != nil { // folders of tests are closed to others
 		return err
 	}
-	root = filepath.Join(dir, "image")
-	return output("make", "--no-print-directory", "image-root", "DIR="+root)
+	cmd := exec.Command("make", "--no-print-directory", "image-root", "DIR="+root)
+	cmd.Dir = filepath.Join("..", "..", "..")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return nil
 }
 
 // command runs the program as the image would: no other files, no rights, nothing to write to.
