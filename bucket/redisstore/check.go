@@ -19,11 +19,17 @@ import (
 // or later or Valkey, accepts writes, and runs the script. The error is a
 // [remote.Error] that names the fix.
 func (d *driver) check(ctx context.Context) error {
+	return d.checkBy(ctx, d.checkServer, d.Exec, probeTake)
+}
+
+// checkBy reports whether server finds nothing wrong with any primary, and operations
+// succeed.
+func (d *driver) checkBy(ctx context.Context, server func(context.Context, *redis.Client) error, exec execute, op func(i int) *bucket.Op) error {
 	ctx, cancel := context.WithTimeout(ctx, 4*d.config.batchTimeout())
 	defer cancel()
-	err := d.client.eachPrimary(ctx, d.checkServer)
+	err := d.client.eachPrimary(ctx, server)
 	if err == nil {
-		_, err = probe(ctx, d.Exec, checkKeys, probeTake)
+		_, err = probe(ctx, exec, checkKeys, op)
 	}
 	if err != nil {
 		return d.diagnose(ctx, asError(err))

@@ -154,16 +154,7 @@ var probeWindow, _ = bucket.NewWindow(1, time.Second)
 
 // check reports whether Redis answers and counts.
 func (d *hitDriver) check(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 4*d.config.batchTimeout())
-	defer cancel()
-	err := d.client.eachPrimary(ctx, func(ctx context.Context, c *redis.Client) error { return c.Ping(ctx).Err() })
-	if err == nil {
-		_, err = probe(ctx, d.Exec, checkKeys, probeHit)
-	}
-	if err != nil {
-		return d.diagnose(ctx, asError(err))
-	}
-	return nil
+	return d.checkBy(ctx, func(ctx context.Context, c *redis.Client) error { return c.Ping(ctx).Err() }, d.Exec, probeHit)
 }
 
 // Probe implements [remote.Driver].

@@ -42,7 +42,7 @@ var tokenSettings = section{
 // adminListener is the address of the admin listener, or a mapping with a token beside it.
 func adminListener() value {
 	one, more := socketAddress(), mapping(&adminSettings)
-	v := value{docs: "address, or mapping", section: &adminSettings, read: func(d *decoder, n *node, to reflect.Value) bool {
+	return value{docs: "address, or mapping", schema: schema{"anyOf": []schema{one.schema, more.schema}}, section: &adminSettings, read: func(d *decoder, n *node, to reflect.Value) bool {
 		if n.kind != isMapping {
 			return one.read(d, n, to)
 		}
@@ -58,8 +58,6 @@ func adminListener() value {
 		to.SetString(admin.Address)
 		return d.checkTokens(n, admin.Tokens) && ok
 	}}
-	v.schema = schema{"anyOf": []schema{one.schema, more.schema}}
-	return v
 }
 
 // checkTokens reports tokens that cannot be told apart.

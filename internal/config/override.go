@@ -51,7 +51,7 @@ func overrideList() value {
 // overridesFile is the path of a file with an override on each line. It has room for more
 // of them than YAML, whose parser takes 6 KiB for each.
 func overridesFile() value {
-	v := valueOf("path", textSchema(), func(d *decoder, n *node) ([]policy.Override, bool) {
+	return valueOf("path", textSchema(), func(d *decoder, n *node) ([]policy.Override, bool) {
 		text, ok := d.fileContent(n, "write overrides")
 		if !ok {
 			return nil, false
@@ -73,7 +73,6 @@ func overridesFile() value {
 		d.overrideLines[n.field] = lines
 		return all, ok
 	})
-	return v
 }
 
 // parseOverride reads "KEY… rate=100/s burst=200" or "KEY… unlimited". Parts with spaces

@@ -47,7 +47,7 @@ var upstreamSettings = section{
 // upstreamServers is a URL, which is all that most files need, or a mapping.
 func upstreamServers() value {
 	one, more := upstreamURL(), mapping(&upstreamSettings)
-	v := value{docs: "URL, or mapping", section: &upstreamSettings, read: func(d *decoder, n *node, to reflect.Value) bool {
+	return value{docs: "URL, or mapping", schema: schema{"anyOf": []schema{one.schema, more.schema}}, section: &upstreamSettings, read: func(d *decoder, n *node, to reflect.Value) bool {
 		if n.kind == isMapping {
 			return more.read(d, n, to)
 		}
@@ -58,8 +58,6 @@ func upstreamServers() value {
 		upstreamSettings.fillDefaults(d, n.field, reflect.ValueOf(u).Elem())
 		return ok
 	}}
-	v.schema = schema{"anyOf": []schema{one.schema, more.schema}}
-	return v
 }
 
 // upstreamURL is one that package server accepts. No message shows it, since it may hold
