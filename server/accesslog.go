@@ -7,7 +7,7 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/accesslog"
 )
 
-// openAccessLog returns nil if there is none.
+// openAccessLog returns nil if there is no access log.
 func (c *Config) openAccessLog() (*accesslog.Log, error) {
 	if c.AccessLog.File == "" {
 		return nil, nil
@@ -22,8 +22,8 @@ func (c *Config) openAccessLog() (*accesslog.Log, error) {
 	return l, nil
 }
 
-// ReopenAccessLog has the file of the access log opened anew by its name, for whoever has
-// renamed it. Requests that were answered before are in the old one.
+// ReopenAccessLog reopens the file of the access log by its name, after somebody has renamed it. Requests
+// that were answered before are in the old one.
 func (s *Server) ReopenAccessLog() {
 	if s.access != nil {
 		s.access.Reopen()
@@ -37,7 +37,7 @@ func (s *Server) closeAccessLog() {
 	}
 }
 
-// droppedLines is how many lines the access log has lost.
+// droppedLines returns how many lines the access log has lost.
 func (s *Server) droppedLines() uint64 {
 	if s.access == nil {
 		return 0

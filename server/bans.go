@@ -11,20 +11,20 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/logs"
 )
 
-// Bans are the clients who are refused for a while, by rules or by operators, for /v1/bans.
-// Errors as those of [Overrides].
+// Bans are the clients that rules or operators refuse for a while, for /v1/bans. Errors are like those of
+// [Overrides].
 type Bans interface {
-	// List returns a document that encodes as JSON, with up to limit bans; of all rules if
-	// rule is "".
+	// List returns a document that encodes as JSON, with up to limit bans: of a rule or, if rule is "", of
+	// all.
 	List(rule string, limit int) (any, error)
-	// Ban makes the ban of a body, Unban ends what a key is banned by, of all rules if rule
-	// is ""; by is the caller's address.
+	// Ban makes the ban in a body, Unban ends the bans of a key, of all rules if rule is ""; by is the
+	// caller's address.
 	Ban(body []byte, by string) (reply any, err error)
 	Unban(rule string, key []string, by string) (reply any, err error)
 }
 
-// Banned logs a ban that a rule has begun: have the limiter's OnBan call it. It does not
-// block, and is safe for concurrent use.
+// Banned logs a ban that a rule has begun: call it from the limiter's OnBan. It does not block, and is safe
+// for concurrent use.
 func (s *Server) Banned(b fastlimit.Ban) {
 	s.bans.Note(func() logs.Ban {
 		key := s.decide.Snapshot().Settings().Engine.TalkerText(b.Rule, []byte(b.Name)).Text
@@ -36,9 +36,8 @@ func (s *Server) Banned(b fastlimit.Ban) {
 	})
 }
 
-// Protects says why a prefix is hardly meant when an operator bans it: it has an address of
-// this machine, of what leads to it, or of a proxy that others come through. It is "" for all
-// others. It is safe for concurrent use.
+// Protects says why an operator probably does not mean to ban a prefix: it has an address of this machine, of
+// its gateways, or of a proxy for others. Otherwise it is "". It is safe for concurrent use.
 func (s *Server) Protects(p netip.Prefix) string {
 	c := s.config()
 	if m, err := c.machine(); err == nil {
@@ -63,11 +62,11 @@ func (s *Server) Protects(p netip.Prefix) string {
 	return ""
 }
 
-// SetBans has requests that begin from now on decided by these bans of operators. All else
-// stays as it is. It is safe for concurrent use.
+// SetBans makes new requests be decided by these bans of operators. Everything else stays. It is safe for
+// concurrent use.
 func (s *Server) SetBans(b *policy.Bans) {
 	s.decide.Update(func(now *decide.Snapshot) *decide.Snapshot { return now.WithBans(b) })
 }
 
-// Lists are the allow and deny lists that requests are decided by; nil if there are none.
+// Lists returns the allow and deny lists that decide requests, or nil.
 func (s *Server) Lists() *policy.Lists { return s.decide.Snapshot().Lists() }

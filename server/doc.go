@@ -6,26 +6,23 @@
 //	                └ rest: fasthttp ┴ POST /v1/decide (if enabled) ─┐
 //	admin   (net/http) ─────────────── health, metrics, info, pprof ─┴► limiter
 //
-// A program that limits its clients builds a [policy.Engine] and a [policy.Identity]
-// from its rules, passes them to [New] in a [Config] with at least one [Listener], and
-// calls [Server.Serve]: see the example of New. [Server.Listen] before it tells the
-// addresses. The fastlimit command is such a program; what follows is for those who
-// operate or change the server.
+// A program that limits its clients builds a [policy.Engine] and a [policy.Identity] from its rules, passes
+// them to [New] in a [Config] with at least one [Listener], and calls [Server.Serve]: see the example of New.
+// Call [Server.Listen] first to learn the addresses. The fastlimit command is such a program; what follows is
+// for those who operate or change the server.
 //
 // # One request
 //
-// A request on a traffic listener is a decision about itself, or about the
-// original request that headers of a trusted proxy name. Every byte passes a
-// strict reader of HTTP/1 framing before fasthttp parses it. What is not a plain
-// HTTP/1 request from a client with an address is refused before it can be counted
-// for anybody. An admitted request gets an empty 200, which tells of its limit if
-// [Listener].HeadersOn says so. A denial is rendered beforehand, except for a few
-// digits. Neither allocates.
+// A request on a traffic listener is a decision about itself, or about the original request that headers of a
+// trusted proxy name. Every byte passes a strict reader of HTTP/1 framing before fasthttp parses it. Anything
+// but a plain HTTP/1 request from a client with an address is refused before it can be counted for anybody.
+// An admitted request gets an empty 200, which shows its limit if [Listener].HeadersOn says so. Denials are
+// rendered in advance, except for a few digits. Neither allocates.
 //
 // # Rooms
 //
-// This package wires the rooms, each a package in internal/, so that the compiler
-// forbids import cycles. They know each other only as this picture shows.
+// This package wires the rooms, each a package in internal/, so that the compiler forbids import cycles. They
+// depend on each other only as shown here.
 //
 //	lifecycle   starts, ticks and drains any Front: conn has one, and admin
 //	h2          frames of HTTP/2 in, bytes of HTTP/1.1 out ───► conn
@@ -33,8 +30,7 @@
 //	admin       what operators ask       metrics   what Prometheus asks
 //	logs, guard, text                    shared by several rooms
 //
-// Another way in, a different protocol for one, is a room with a lifecycle.Front and a
-// line in New.
+// Another way in, such as another protocol, is a room with a lifecycle.Front and a line in New.
 //
 // # State and who owns it
 //

@@ -9,7 +9,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/explain"
 )
 
-// explainer answers /v1/explain by what is in force.
+// explainer answers /v1/explain by the configuration in force.
 type explainer struct{ server *Server }
 
 func (e explainer) node(trusted bool) *explain.Node {
@@ -18,7 +18,7 @@ func (e explainer) node(trusted bool) *explain.Node {
 	return &explain.Node{Engine: set.Engine, Limiter: set.Limiter, Values: trusted, Talkers: sync.OnceValue(s.topTalkers), LiveFor: s.liveFor}
 }
 
-// Rule implements admin.Explainer, and so do the others.
+// Rule implements admin.Explainer, as do the others.
 func (e explainer) Rule(rule string, key []string, trusted bool) (any, error) {
 	return e.node(trusted).Rule(rule, key, time.Now())
 }

@@ -14,9 +14,8 @@ const ConnectionBytes = conn.Bytes
 
 const defaultMaxConnections = 16384
 
-// ConnectionMemory is about the most memory that all connections together take, in
-// bytes, long heads and the access log included. A program that limits Go's memory adds it to
-// [fastlimit.Plan.Memory].
+// ConnectionMemory is roughly the most memory that all connections together take, in bytes, including long
+// heads and the access log. A program that limits Go's memory adds it to [fastlimit.Plan.Memory].
 func (c *Config) ConnectionMemory() int64 {
 	n := int64(cmp.Or(c.Connections.Max, defaultMaxConnections))*ConnectionBytes + conn.LargeHeadBytes
 	if c.AccessLog.File != "" {
@@ -25,7 +24,7 @@ func (c *Config) ConnectionMemory() int64 {
 	return n
 }
 
-// fitDescriptors lowers the bounds on connections to what the limit on open files allows.
+// fitDescriptors lowers the bounds on connections to fit the limit on open files.
 func (c *Config) fitDescriptors() {
 	behind := 0
 	if c.Upstream != nil {
@@ -37,7 +36,7 @@ func (c *Config) fitDescriptors() {
 	}
 }
 
-// GoMemory is how Go's garbage collector is kept within bounds, for /v1/info.
+// GoMemory is how Go's garbage collector is bounded, for /v1/info.
 type GoMemory struct {
 	LimitBytes int64 `json:"limit_bytes"` // soft limit; 2^63-1: none
 	GCPercent  int   `json:"gc_percent"`  // GOGC; -1: off
@@ -45,7 +44,7 @@ type GoMemory struct {
 
 // StoreInfo is what /v1/info shows of the store that nodes share for exact checks.
 type StoreInfo struct {
-	Name     string        // of its section in the file: redis or postgres, redis if empty
+	Name     string        // of its section in the file: redis or postgres; redis if empty
 	State    string        // of its circuit breaker
 	Distance time.Duration // shortest recent round trip; 0: not known
 	Timeout  time.Duration
@@ -63,7 +62,7 @@ type ListFileInfo struct {
 	File    string
 	Entries int       // in force
 	Read    time.Time // when they were read
-	Error   string    // why they are not those that the file has now; "": they are
+	Error   string    // why they are not the file's current ones; "": they are
 }
 
 // ClusterInfo is what /v1/info shows of the cluster.
@@ -73,6 +72,6 @@ type ClusterInfo struct {
 	Address  string // at which the others reach it
 	MaxNodes int
 	Interval time.Duration // between two exchanges of counts
-	Lag      time.Duration // the most until a count is charged everywhere; see [fastlimit.RulePlan.ClusterBound]
-	Peers    []string      // that are up
+	Lag      time.Duration // the most time until a count is charged everywhere; see [fastlimit.RulePlan.ClusterBound]
+	Peers    []string      // those that are up
 }

@@ -12,11 +12,11 @@ import (
 // historyMinutes is how far back /v1/history reaches.
 const historyMinutes = 60
 
-// history keeps what was decided in each of the last minutes. The zero value has none.
+// history keeps the decisions of each of the last minutes. The zero value has none.
 type history struct {
 	mu    sync.Mutex
 	last  []admin.Minute // the oldest first
-	since sample         // of the minute that has not ended
+	since sample         // at the start of the current minute
 	were  []decide.RuleStats
 }
 
@@ -35,7 +35,7 @@ func (h *history) note(now sample, rules []decide.RuleStats) {
 	h.since, h.were = now, rules
 }
 
-// all are the minutes that have ended, and what has come since.
+// all returns the minutes that have ended, and the current one.
 func (h *history) all(now sample, rules []decide.RuleStats) (l admin.History) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -46,7 +46,7 @@ func (h *history) all(now sample, rules []decide.RuleStats) (l admin.History) {
 	return l
 }
 
-// minuteOf is what has come between two samples.
+// minuteOf returns the difference between two samples.
 func minuteOf(was, now *sample, wereRules, rules []decide.RuleStats) admin.Minute {
 	m := admin.Minute{From: was.at.UTC(), Seconds: now.at.Sub(was.at).Seconds(), Rules: []admin.RuleMinute{}}
 	m.Admitted = now.requests.Allowed + now.requests.ListAllowed - was.requests.Allowed - was.requests.ListAllowed
@@ -77,7 +77,7 @@ func minuteOf(was, now *sample, wereRules, rules []decide.RuleStats) admin.Minut
 	return m
 }
 
-// lastHour is the document of /v1/history.
+// lastHour returns the document of /v1/history.
 func (s *Server) lastHour() admin.History {
 	now, rules := s.sample()
 	return s.minutes.all(now, rules)

@@ -11,7 +11,7 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/metrics"
 )
 
-// info is the document of /v1/info.
+// info returns the document of /v1/info.
 func (s *Server) info() admin.Info {
 	now, set := s.state.Load(), s.decide.Snapshot().Settings()
 	c := &now.config
@@ -76,7 +76,7 @@ func (s *Server) info() admin.Info {
 	return info
 }
 
-// addStats adds how full rules are, and what they have found out about themselves.
+// addStats adds how full rules are, and the results of their audits.
 func addStats(info *admin.Info, stats []decide.RuleStats) {
 	for i := range info.Rules {
 		sum := decide.OfName(stats, info.Rules[i].Name)
@@ -89,7 +89,7 @@ func addStats(info *admin.Info, stats []decide.RuleStats) {
 	}
 }
 
-// listenerInfo is what /v1/info says of a listener.
+// listenerInfo describes a listener for /v1/info.
 func listenerInfo(address string, l *decide.Listener) admin.Listener {
 	info := admin.Listener{Address: address, DenyStatus: l.Status, HeadersOn: HeadersOnDenials.String()}
 	if l.Always {
@@ -101,7 +101,7 @@ func listenerInfo(address string, l *decide.Listener) admin.Listener {
 	return info
 }
 
-// show adds what a listener with its defaults does before a request.
+// show adds what a listener does before a request.
 func (l *Listener) show(info *admin.Listener) {
 	if l.Mode != 0 {
 		info.Mode = fmt.Sprintf("%04o", l.Mode)
@@ -112,7 +112,7 @@ func (l *Listener) show(info *admin.Listener) {
 	}
 }
 
-// stats is what a scrape of /metrics reads.
+// stats returns what a scrape of /metrics reads.
 func (s *Server) stats() metrics.Stats {
 	atDoor, kept := s.conns.Accepted()
 	stats := metrics.Stats{

@@ -10,18 +10,18 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/metrics"
 )
 
-// Kernel has the packets of banned clients dropped, and their connections reset, instead of
-// answers for each of their requests. SECURITY.md says whom it is never given.
+// Kernel drops the packets of banned clients and resets their connections, instead of answering each of their
+// requests. SECURITY.md says which clients are never passed to it.
 type Kernel struct {
-	// Open makes the feed, whose kernel drops what is sent to these TCP addresses and ports.
-	// Listen calls it once, when they are bound. The caller of Listen closes the feed after Serve.
+	// Open makes the feed, whose kernel drops packets to these TCP addresses and ports. Listen calls it once,
+	// when they are bound. The caller of Listen closes the feed after Serve.
 	Open func(listens []netip.AddrPort) (*feed.Feed, error)
 
-	// Table is what /v1/info calls it.
+	// Table is its name on /v1/info.
 	Table string
 }
 
-// openKernel begins to feed the kernel.
+// openKernel starts to feed the kernel.
 func (s *Server) openKernel() error {
 	k := s.config().Kernel
 	if k == nil {
@@ -53,7 +53,7 @@ func (s *Server) openKernel() error {
 	return nil
 }
 
-// tcpAddrs are those of TCP.
+// tcpAddrs returns the TCP addresses.
 func tcpAddrs(addrs []net.Addr) (all []netip.AddrPort) {
 	for _, a := range addrs {
 		if tcp, ok := a.(*net.TCPAddr); ok {
@@ -69,20 +69,19 @@ func (s *Server) held(peer netip.Addr) bool {
 	return f != nil && f.Holds(peer)
 }
 
-// KernelHolds reports whether the kernel drops what an address sends. It is safe for
-// concurrent use.
+// KernelHolds reports whether the kernel drops an address's packets. It is safe for concurrent use.
 func (s *Server) KernelHolds(a netip.Addr) bool { return s.held(a) }
 
-// KernelForgets has the kernel drop packets of no address in a prefix any more, because an
-// operator has ended a ban. Clients that are banned by something else are given to it again
-// when they are denied. It is safe for concurrent use.
+// KernelForgets stops the kernel from dropping packets of all addresses in a prefix, because an operator has
+// ended a ban. Clients that are still banned otherwise are passed to it again when they are denied. It is
+// safe for concurrent use.
 func (s *Server) KernelForgets(p netip.Prefix) {
 	if s.feed.Load() != nil {
 		s.expel.Forget(p)
 	}
 }
 
-// rereadMachine is how many seconds pass until the addresses of this machine are read again.
+// rereadMachine is how many seconds pass between readings of this machine's addresses.
 const rereadMachine = 60
 
 // tickKernel is called once a second.
@@ -95,14 +94,14 @@ func (s *Server) tickKernel() {
 	}
 }
 
-// spare takes clients out of the kernel that a change of the lists has allowed.
+// spare removes clients from the kernel that a change of the lists has allowed.
 func (s *Server) spare() {
 	if s.feed.Load() != nil {
 		s.expel.Prune()
 	}
 }
 
-// kernelInfo is what /v1/info shows.
+// kernelInfo returns what /v1/info shows.
 func (s *Server) kernelInfo() *admin.Kernel {
 	f := s.feed.Load()
 	if f == nil {
@@ -116,7 +115,7 @@ func (s *Server) kernelInfo() *admin.Kernel {
 	return &admin.Kernel{Table: s.config().Kernel.Table, Mode: mode, Up: st.Up, Bans: st.Held, MaxBans: st.Max}
 }
 
-// kernelStats is what a scrape of /metrics reads.
+// kernelStats returns what a scrape of /metrics reads.
 func (s *Server) kernelStats() *metrics.Kernel {
 	f := s.feed.Load()
 	if f == nil {

@@ -22,38 +22,36 @@ import (
 
 // Listener is one address that takes traffic, and how it answers.
 type Listener struct {
-	// Address is host:port, unix: and the absolute path of a socket, or systemd: and the name of a
-	// socket that the process was started with. Port 0 picks a free one; see [Server.Addrs]. A peer
-	// of a Unix socket counts as 127.0.0.1.
+	// Address is host:port, unix: and the absolute path of a socket, or systemd: and the name of a socket
+	// that the process was started with. Port 0 picks a free port; see [Server.Addrs]. A peer of a Unix
+	// socket counts as 127.0.0.1.
 	Address string
-	// Mode is the permissions of a Unix socket: who may write to it may connect. 0 means
-	// 0660.
+	// Mode is the permissions of a Unix socket: write permission allows connecting. 0 means 0660.
 	Mode fs.FileMode
-	// ProxyProtocol are the balancers whose connections begin with a header of the PROXY
-	// protocol, version 1 or 2, which names the client. Their connections without one are
-	// closed. All other peers are clients, and a header from them is a bad request.
+	// ProxyProtocol are the balancers whose connections begin with a header of the PROXY protocol, version 1
+	// or 2, which names the client. Those without one are closed. All other peers are clients, and a header
+	// from them is a bad request.
 	ProxyProtocol []netip.Prefix
 	// TLS is the certificate of a listener that speaks HTTPS. nil: plain HTTP. Its files
 	// are read by [New].
 	TLS *TLS
-	// ReusePort lets another process of the same user that sets it too listen on the address (Linux):
-	// one that replaces this one may start before this one ends. Admin is bound when its address is free.
+	// ReusePort lets another process of the same user that sets it too listen on the address (Linux), so a
+	// new process may start before the old one ends. Admin is bound when its address is free.
 	ReusePort bool
-	// NoDeferAccept has a TCP connection accepted when it begins. By default Linux holds it back
-	// until its client has sent something, for a second or two at most, which makes a flood of
-	// new connections cheaper to answer.
+	// NoDeferAccept accepts TCP connections immediately. By default Linux holds them back until the client
+	// has sent something, for at most a second or two, which makes a flood of new connections cheaper to
+	// answer.
 	NoDeferAccept bool
 	// DenyStatus is the status of a denial by a rule, 400 to 599. 0 means 429.
 	// nginx's auth_request wants 403.
 	DenyStatus int
 
-	// OriginalRequest says which headers of a trusted proxy name the request to decide on.
-	// nil: those of Config.Identity.
+	// OriginalRequest says which headers of a trusted proxy name the request to decide on. nil: those of
+	// Config.Identity.
 	OriginalRequest *policy.OriginalRequest
 
-	// Headers are the sets of header fields that tell clients of their limit. Empty
-	// means [RateLimitHeaders] and [XRateLimitHeaders]. Every denial by a rule has
-	// Retry-After besides.
+	// Headers are the sets of header fields that show clients their limit. Empty means [RateLimitHeaders] and
+	// [XRateLimitHeaders]. Every denial by a rule also has Retry-After.
 	Headers []HeaderSet
 	// HeadersOn says which answers have them.
 	HeadersOn HeadersOn
@@ -71,18 +69,18 @@ const (
 	RateLimitLegacyHeaders HeaderSet = denial.RateLimitLegacy // RateLimit-Limit, -Remaining and -Reset, its drafts up to -06
 	XRateLimitHeaders      HeaderSet = denial.XRateLimit      // X-RateLimit-Remaining, -Clear and -Reset, in seconds with three decimals
 	XRateLimitLimitHeaders HeaderSet = denial.XRateLimitLimit // X-RateLimit-Limit, -Remaining and -Retry-After
-	NoHeaders              HeaderSet = denial.NoHeaders       // none of these; not beside others
+	NoHeaders              HeaderSet = denial.NoHeaders       // none of these; not combined with others
 )
 
-// HeadersOn says which answers tell a client of its limit.
+// HeadersOn says which answers show a client its limit.
 type HeadersOn uint8
 
 // The zero value is HeadersOnDenials.
 const (
 	HeadersOnDenials HeadersOn = iota
-	// HeadersAlways shows the headers on admissions too: of the rule that admits the fewest
-	// further requests, and what is exact or a lower bound, never an estimate. It costs each
-	// admitted request a lookup per rule.
+	// HeadersAlways shows the headers on admissions too, for the rule that admits the fewest further
+	// requests: exact values or lower bounds, never estimates. It costs each admitted request a lookup per
+	// rule.
 	HeadersAlways
 )
 
@@ -97,20 +95,19 @@ func (o HeadersOn) String() string {
 	return fmt.Sprintf("headers on %d", uint8(o))
 }
 
-// Denial is a body of one's own for denials by a rule. Those by the deny list have a
-// problem document always, as there is no time to tell.
+// Denial is a custom body for denials by a rule. The deny list always sends a problem document, as it has no
+// waiting time.
 type Denial struct {
-	// ContentType is the media type, for example "text/html; charset=utf-8".
-	// Required beside a Body; alone it means an empty body of that type.
+	// ContentType is the media type, for example "text/html; charset=utf-8". A Body requires it; alone it
+	// means an empty body of that type.
 	ContentType string
-	// Body is sent as it is, but for {{retry_after}}, which is replaced by the value of
-	// Retry-After, in seconds. At most 16 KiB. Two opening braces must not stand for
-	// anything else.
+	// Body is sent as it is, with {{retry_after}} replaced by the value of Retry-After, in seconds. At most
+	// 16 KiB. Two opening braces must not be used for anything else.
 	Body string
 }
 
-// The permissions of Unix sockets that have none of their own. Whoever reaches admin sees
-// more than whoever reaches traffic, and there may be one group for both.
+// The default permissions of Unix sockets. The admin socket shows more than a traffic socket, and both may
+// have the same group.
 const (
 	defaultMode fs.FileMode = 0o660
 	adminMode   fs.FileMode = 0o600
@@ -126,8 +123,8 @@ func (l *Listener) withDefaults() {
 	l.DenyStatus = cmp.Or(l.DenyStatus, http.StatusTooManyRequests)
 }
 
-// Validate reports everything that is wrong with a listener: each a
-// [fastlimit.FieldError] with the path of a field. A DenyStatus of 0 is valid.
+// Validate reports everything that is wrong with a listener: each a [fastlimit.FieldError] with the path of a
+// field. A DenyStatus of 0 is valid.
 func (l *Listener) Validate() error {
 	var p problems
 	if l.DenyStatus != 0 && (l.DenyStatus < 400 || l.DenyStatus > 599) {
@@ -182,7 +179,7 @@ func (l *Listener) checkPath(p *problems) {
 	}
 }
 
-// socket checks the name of a socket that the process is to be started with.
+// socket checks the name of a socket passed to the process.
 func (p *problems) socket(field, address string) {
 	if name, ok := systemd.Name(address); ok {
 		if problem := systemd.NameProblem(name); problem != "" {
@@ -206,7 +203,7 @@ func (p *problems) path(name, path string) {
 	}
 }
 
-// page is the body of denials, nil for a problem document.
+// page returns the body of denials, or nil for a problem document.
 func (l *Listener) page() (*denial.Page, error) {
 	if l.Denial == (Denial{}) {
 		return nil, nil
@@ -214,8 +211,7 @@ func (l *Listener) page() (*denial.Page, error) {
 	return denial.NewPage(l.Denial.ContentType, l.Denial.Body)
 }
 
-// options are what a valid listener with its defaults asks of its connections. pair is nil
-// without TLS.
+// options converts a valid listener with defaults to its connections' options. pair is nil without TLS.
 func (l *Listener) options(pair *certs.Store, http2 conn.Multiplexed) conn.Options {
 	o := conn.Options{Mode: l.Mode, DeferAccept: !l.NoDeferAccept, ReusePort: l.ReusePort}
 	if len(l.ProxyProtocol) > 0 {
@@ -234,7 +230,7 @@ func (l *Listener) options(pair *certs.Store, http2 conn.Multiplexed) conn.Optio
 	return o
 }
 
-// answers are how a valid listener answers, and who its clients are.
+// answers returns how a valid listener answers, and who its clients are.
 func (l *Listener) answers(common *policy.Identity) decide.Listener {
 	page, err := l.page()
 	if err != nil {

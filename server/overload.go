@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// overload counts the seconds in which the server itself could not keep up, whatever its
-// rules do. Of one goroutine, but for stats. The zero value is ready.
+// overload counts the seconds in which the server itself could not keep up. One goroutine uses it, except for
+// stats. The zero value is ready.
 type overload struct {
 	seconds [overloads]atomic.Uint64
-	last    [overloads]uint64 // what was counted of each a second ago, but for cpu
+	last    [overloads]uint64 // the counts a second ago, except for cpu
 	delays  delays
 }
 
-// overloadReason is what ran short. The set is closed: it is a label.
+// overloadReason is what was short. The set is closed: it is a label.
 type overloadReason uint8
 
 const (
@@ -32,11 +32,11 @@ var overloadNames = [overloads]string{"cpu", "connections", "logs"}
 
 const (
 	lateDelay  = 10 * time.Millisecond
-	minDelays  = 100 // fewer say nothing
-	lateDelays = 100 // one of so many
+	minDelays  = 100 // fewer are not significant
+	lateDelays = 100 // one in so many
 )
 
-// endSecond is called once a second with counters of what ran short.
+// endSecond is called once a second with the counters.
 func (o *overload) endSecond(refused, lost uint64) {
 	for reason, n := range [overloads]uint64{overloadConnections: refused, overloadLogs: lost} {
 		if n > o.last[reason] {
@@ -49,7 +49,7 @@ func (o *overload) endSecond(refused, lost uint64) {
 	}
 }
 
-// stats is how many seconds there were.
+// stats returns the number of such seconds.
 func (o *overload) stats() map[string]uint64 {
 	all := make(map[string]uint64, overloads)
 	for reason, name := range overloadNames {
@@ -64,8 +64,8 @@ type delays struct {
 	known     bool
 }
 
-// late reports whether goroutines have waited too long since the last call. The first call
-// has nothing to compare.
+// late reports whether goroutines have waited too long since the last call. The first call has nothing to
+// compare with.
 func (d *delays) late(h *metrics.Float64Histogram) bool {
 	if h == nil {
 		return false
@@ -83,8 +83,8 @@ func (d *delays) late(h *metrics.Float64Histogram) bool {
 	return was.known && all >= minDelays && long*lateDelays > all
 }
 
-// readDelays is how long goroutines have waited for a processor since the process began; nil where
-// this Go does not tell.
+// readDelays returns how long goroutines have waited for a processor since the process began, or nil if this
+// Go does not report it.
 func readDelays() *metrics.Float64Histogram {
 	s := []metrics.Sample{{Name: "/sched/latencies:seconds"}}
 	metrics.Read(s)

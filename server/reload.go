@@ -12,7 +12,7 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 )
 
-// NotLive says which settings only a restart can change. Nothing has been changed.
+// NotLive says which settings need a restart. Nothing has been changed.
 type NotLive struct {
 	Fields []string // of a [Config], for example Connections.HeaderBytes
 }
@@ -22,24 +22,24 @@ func (e *NotLive) Error() string {
 	return "fastlimit/server: only a restart can change " + strings.Join(e.Fields, ", ")
 }
 
-// ErrNotServing is why a server cannot be reloaded that does not serve yet, or that drains.
+// ErrNotServing means that the server does not serve yet, or is draining, so it cannot reload.
 var ErrNotServing = conn.ErrNotServing
 
-// Reload has requests that begin from now on decided and answered by another configuration;
-// those in flight finish by the one that they began with. It changes everything or, with an error, nothing.
+// Reload makes new requests be decided and answered by another configuration; those in flight finish under
+// the old one. It changes everything or, with an error, nothing.
 //
-// A listener is its address: one that stays keeps its socket and its connections, of which new
-// ones have the new settings. A new one is bound before anything changes. One that is gone
-// takes what is in its queue and closes, and its connections end as in a drain, within
-// Drain.Timeout, after Reload has returned. With other settings of Upstream, or Connections that
-// matter to it, requests go to new connections; those in flight keep theirs.
+// A listener is identified by its address. One that stays keeps its socket and its connections; new
+// connections get the new settings. A new one is bound before anything changes. A removed one accepts what is
+// in its queue and closes, and its connections end as in a drain, within Drain.Timeout, after Reload has
+// returned. With other settings of Upstream, or of Connections that affect it, requests use new connections;
+// those in flight keep theirs.
 //
-// The error joins all that is wrong with the configuration; or it is a [NotLive]. The fields
-// that describe the program around the server, Logger, Ready, Collectors, TopTalkers, Overrides and the like, are
-// taken as they are, but for Collectors, Overrides, Bans, Rules, Changes, Reload and Logger, which stay those of [New].
+// The error joins everything that is wrong with the configuration, or it is a [NotLive]. The fields that
+// describe the program around the server, such as Ready and TopTalkers, are replaced, except for Collectors,
+// Overrides, Bans, Rules, Changes, Reload and Logger, which stay those of [New].
 //
-// Config.Engine decides from the first request on: if lists, bans or live overrides of the
-// engine before are to go on, it must have them, and Config.Tiers the live ones.
+// Config.Engine decides from the first request on: to keep lists, bans or live overrides it must have them,
+// and Config.Tiers the live tiers.
 //
 // Reload is safe for concurrent use. Call it while Serve runs.
 func (s *Server) Reload(c Config) error {
@@ -61,7 +61,7 @@ func (s *Server) Reload(c Config) error {
 	}
 	made, err := s.bind(now, next)
 	if err == nil {
-		// Nobody is accepted on a new listener before the snapshot has answers for it.
+		// A new listener must not accept before the snapshot has answers for it.
 		err = s.traffic.Set(next.listeners(), c.Drain.Timeout, func() { s.swap(now, next) })
 	}
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Server) Reload(c Config) error {
 	return err
 }
 
-// swap has next hold in place of now. It cannot fail.
+// swap puts next in force instead of now. It cannot fail.
 func (s *Server) swap(now, next *state) {
 	was, c := &now.config, &next.config
 	snap := next.snapshot()
@@ -95,7 +95,7 @@ func (s *Server) swap(now, next *state) {
 	}
 	switch {
 	case c.TopTalkers != nil:
-		s.talkers.Store(nil) // nobody asks it, and it would keep its limiter
+		s.talkers.Store(nil) // nobody asks it, and it would retain its limiter
 	case c.Limiter != was.Limiter:
 		s.talkers.Store(s.talkers.Load().follow(c.Limiter))
 	}
@@ -104,12 +104,12 @@ func (s *Server) swap(now, next *state) {
 	}
 	s.spare()
 	if !reflect.DeepEqual(bansOf(was.Limiter), bansOf(c.Limiter)) {
-		// Who is still banned is given to the kernel again when denied.
+		// Clients that are still banned are passed to the kernel again when they are denied.
 		s.expel.ForgetFunc(func(netip.Prefix) bool { return true })
 	}
 }
 
-// listeners are those that are open.
+// listeners returns the open listeners.
 func (now *state) listeners() (all []*conn.Listener) {
 	for _, at := range now.open {
 		all = append(all, now.places[at].ln)
@@ -131,7 +131,7 @@ func (s *Server) bind(now, next *state) (made []*conn.Listener, err error) {
 	return made, conn.BindAll(made, addresses, false)
 }
 
-// notLive are the fields of a configuration that differ from those of now, and cannot.
+// notLive returns the fields of a configuration that differ from now's, but must not.
 func (now *state) notLive(c *Config) (fields []string) {
 	was := &now.config
 	differs := func(name string, a, b any) {
@@ -166,7 +166,7 @@ func (now *state) notLive(c *Config) (fields []string) {
 	return fields
 }
 
-// portsOf are the addresses whose ports a kernel drops packets to.
+// portsOf returns the addresses to whose ports a kernel drops packets.
 func portsOf(c *Config) (all []string) {
 	for i := range c.Listeners {
 		if _, unix := unixsocket.Path(c.Listeners[i].Address); !unix {
@@ -187,7 +187,7 @@ func balancersOf(c *Config) (all []string) {
 	return slices.Compact(all)
 }
 
-// bansOf is what the bans of rules depend on.
+// bansOf returns what the bans of rules depend on.
 func bansOf(l *fastlimit.Limiter) (all []any) {
 	for _, r := range l.Rules() {
 		c := r.Config()

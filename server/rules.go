@@ -8,23 +8,22 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// LiveRules are what operators change of rules for a while, for /v1/rules. Errors as those of
-// [Overrides].
+// LiveRules are operators' temporary changes to rules, for /v1/rules. Errors are like those of [Overrides].
 type LiveRules interface {
 	// List returns a document that encodes as JSON, with all rules.
 	List() any
-	// Change makes the change of a body to a rule, Undo takes back what was changed, here or on all
-	// nodes; by is the caller.
+	// Change makes the change in a body to a rule, Undo reverts changes, here or on all nodes; by is the
+	// caller.
 	Change(ctx context.Context, rule string, body []byte, by string) (reply any, err error)
 	Undo(ctx context.Context, rule string, forAll bool, by string) (reply any, err error)
 
-	// Left is the time until a rule is as its configuration says again; 0: it is.
+	// Left is the time until a rule is as configured again; 0: it is.
 	Left(rule string) time.Duration
 }
 
-// SetRules has requests that begin from now on decided by other rules: Limiter, made by With of
-// the one before, Engine, Tiers and Ready of a Config. All else stays, lists and listeners too. It cannot
-// fail, and is safe for concurrent use with everything but SetEngine.
+// SetRules makes new requests be decided by other rules: Limiter, from With of the current one, Engine, Tiers
+// and Ready of a Config. Everything else stays, including lists and listeners. It cannot fail, and is safe
+// for concurrent use with everything except SetEngine.
 func (s *Server) SetRules(l *fastlimit.Limiter, e *policy.Engine, tiers []*fastlimit.Rule, ready func() error) {
 	s.reloads.Lock()
 	defer s.reloads.Unlock()
@@ -35,7 +34,7 @@ func (s *Server) SetRules(l *fastlimit.Limiter, e *policy.Engine, tiers []*fastl
 	s.swap(now, &next)
 }
 
-// liveFor is the time until a rule is as its configuration says again; 0: it is.
+// liveFor is the time until a rule is as configured again; 0: it is.
 func (s *Server) liveFor(rule string) time.Duration {
 	if c := s.config(); c.Rules != nil {
 		return c.Rules.Left(rule)

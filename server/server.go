@@ -25,9 +25,8 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/upstream"
 )
 
-// Server serves decisions and an admin listener. Use it once: [New], Listen,
-// Serve. The zero value is not usable. Addrs and AdminAddr are safe for
-// concurrent use after Listen.
+// Server serves decisions and an admin listener. Use it once: [New], Listen, Serve. The zero value is not
+// usable. Addrs and AdminAddr are safe for concurrent use after Listen.
 type Server struct {
 	state   atomic.Pointer[state] // what Reload replaces
 	started time.Time
@@ -42,9 +41,9 @@ type Server struct {
 	traffic conn.Front // its listeners in the order of Config.Listeners
 	http2   *h2.Server
 	access  *accesslog.Log // nil: none
-	bans    logs.Bans      // that rules have begun
+	bans    logs.Bans      // begun by rules
 	admin   *admin.Front   // nil: none
-	pools   upstream.Pools // of the upstreams so far
+	pools   upstream.Pools // of all upstreams so far
 	proxy   *proxy.Proxy   // nil: a decision service
 
 	feed    atomic.Pointer[feed.Feed] // nil: no kernel drops packets
@@ -113,10 +112,10 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-// config is what is in force, with its defaults filled in.
+// config returns the configuration in force, with defaults.
 func (s *Server) config() *Config { return &s.state.Load().config }
 
-// limits are those of connections.
+// limits returns the bounds on connections.
 func (c *Config) limits() conn.Limits {
 	l := conn.Limits{
 		Head: c.Connections.HeaderTimeout, Write: c.Connections.WriteTimeout, Idle: c.Connections.IdleTimeout,
@@ -130,7 +129,7 @@ func (c *Config) limits() conn.Limits {
 
 func (s *Server) newAdmin() *admin.Front {
 	now := s.config()
-	// Alone: the rest has the first limiter, whose memory would be kept.
+	// Copied one by one: the rest refers to the first limiter, whose memory would be retained.
 	address, later, log := now.Admin, now.ReusesPort(), now.Logger
 	c := admin.Config{
 		Listen: func() (net.Listener, error) {
@@ -157,7 +156,7 @@ func (s *Server) newAdmin() *admin.Front {
 	return admin.New(c)
 }
 
-// listenAdmin binds the address of admin, now or, where this process replaces another, when that has ended.
+// listenAdmin binds the admin address: now, or when the process that this one replaces has ended.
 func listenAdmin(address string, later bool, log *slog.Logger) (net.Listener, error) {
 	bind := func() (net.Listener, error) { return conn.Listen("admin", address, adminMode, false) }
 	ln, err := bind()
@@ -176,19 +175,18 @@ func (s *Server) operator() (o guard.Operator) {
 	return o
 }
 
-// Overrides are the limits that operators give to clients of a rule for a while, for
-// /v1/overrides. Errors with a method HTTPStatus say what to answer; others are 500.
+// Overrides are the limits that operators give to clients of a rule for a while, for /v1/overrides. Errors
+// with a method HTTPStatus have that status; others are 500.
 type Overrides interface {
-	// List returns a document that encodes as JSON; of all rules if rule is "".
+	// List returns a document that encodes as JSON: of a rule or, if rule is "", of all.
 	List(rule string) (any, error)
-	// Put makes the change of a body, Delete ends one; by is the caller's address.
+	// Put makes the change in a body, Delete ends one; by is the caller's address.
 	Put(ctx context.Context, body []byte, by string) (reply any, err error)
 	Delete(ctx context.Context, rule string, key []string, by string) error
 }
 
-// SetEngine has requests that begin from now on decided by e, which
-// [policy.Engine.WithLive] has made of Config.Engine; tiers are all of its live ones. The
-// allow and deny lists stay those of SetLists, if it was called, and so do bans. It is safe for concurrent
+// SetEngine makes new requests be decided by e, which [policy.Engine.WithLive] made from Config.Engine; tiers
+// are all of its live ones. The lists of SetLists, if it was called, and bans stay. It is safe for concurrent
 // use with everything but itself.
 func (s *Server) SetEngine(e *policy.Engine, tiers []*fastlimit.Rule) {
 	s.decide.Update(func(now *decide.Snapshot) *decide.Snapshot { return now.WithEngine(e, tiers) })
@@ -197,10 +195,10 @@ func (s *Server) SetEngine(e *policy.Engine, tiers []*fastlimit.Rule) {
 	}
 }
 
-// SetLists has requests that begin from now on decided by these allow and deny lists. All
-// else stays as it is. It is safe for concurrent use.
+// SetLists makes new requests be decided by these allow and deny lists. Everything else stays. It is safe for
+// concurrent use.
 func (s *Server) SetLists(l *policy.Lists) {
-	s.reloads.Lock() // else SetRules might take the lists of before
+	s.reloads.Lock() // else SetRules might use the previous lists
 	defer s.reloads.Unlock()
 	s.decide.Update(func(now *decide.Snapshot) *decide.Snapshot { return now.WithLists(l) })
 	s.spare()
@@ -234,11 +232,10 @@ func (s *Server) AdminAddr() net.Addr {
 	return s.admin.Addr()
 }
 
-// Serve serves until ctx ends, then drains: /readyz turns 503, the listeners close
-// after Drain.Delay, requests in flight finish within Drain.Timeout. It returns nil
-// after a clean drain, else an error that says how many connections were cut or
-// which listener failed. The only goroutine it leaves behind is the one that keeps
-// fasthttp's Date header. Serve calls Listen if the caller did not.
+// Serve serves until ctx ends, then drains: /readyz answers 503, the listeners close after Drain.Delay,
+// requests in flight finish within Drain.Timeout. It returns nil after a clean drain, else an error that says
+// how many connections were cut or which listener failed. The only goroutine it leaves behind is the one that
+// keeps fasthttp's Date header. Serve calls Listen if the caller did not.
 func (s *Server) Serve(ctx context.Context) error {
 	if s.Addrs() == nil {
 		if err := s.Listen(); err != nil {
@@ -247,7 +244,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	defer s.closeAccessLog()
 	err := s.run.Run(ctx)
-	s.pools.Close() // after those who use it
+	s.pools.Close() // after their users
 	return err
 }
 

@@ -11,24 +11,23 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/decide"
 )
 
-// state is what a server does: its configuration, and the listeners that are open by it. It
-// is immutable.
+// state is a server's configuration, with its open listeners. It is immutable.
 type state struct {
 	config Config
-	places []place // all that were ever listened on, so that a request on a connection of one that is not any more finds its answers
+	places []place // every address that was ever listened on, so that requests on its old connections find their answers
 	open   []int   // of places, in the order of config.Listeners
 }
 
-// place is an address, and how it is, or was, listened on. Its index is that of the listener
-// in snapshots, and stays: whoever comes back to an address has the same again.
+// place is an address and how it is, or was, listened on. Its index is the listener's index in snapshots, and
+// stays: an address that comes back has the same one.
 type place struct {
 	Listener
 	ln   *conn.Listener // nil: not made yet
 	pair *certs.Store   // nil: no TLS
 }
 
-// place returns the places of a valid configuration with its defaults, those of now going on
-// where they have the same address. It reads certificates, but makes no listeners.
+// place returns the places of a valid configuration with defaults. Those of now continue for the same
+// addresses. It reads certificates, but makes no listeners.
 func (now *state) place(c *Config) (places []place, open []int, err error) {
 	places = append(places, now.places...)
 	taken := make([]bool, len(places))
@@ -53,8 +52,8 @@ func (now *state) place(c *Config) (places []place, open []int, err error) {
 	return places, open, errors.Join(p...)
 }
 
-// find is the first place of an address that is not taken; of those that are open now
-// before others, as port 0 may be meant several times.
+// find returns the first place of an address that is not taken. Open ones come first, as port 0 may be meant
+// several times.
 func (now *state) find(address string, taken []bool) int {
 	for _, at := range now.open {
 		if !taken[at] && now.places[at].Address == address {
@@ -72,7 +71,7 @@ func (now *state) find(address string, taken []bool) int {
 // listens reports whether a place is open.
 func (now *state) listens(at int) bool { return slices.Contains(now.open, at) }
 
-// snapshot renders what requests are decided by.
+// snapshot renders the snapshot that decides requests.
 func (now *state) snapshot() *decide.Snapshot {
 	c := &now.config
 	set := decide.Settings{Limiter: c.Limiter, Engine: c.Engine, Identity: c.Identity, Batches: c.DecideAPI, IgnoreBad: c.BadRequests == IgnoreBadRequests}

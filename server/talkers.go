@@ -19,8 +19,7 @@ type localTalkers struct {
 	limiter *fastlimit.Limiter
 }
 
-// newLocalTalkers returns nil if the limiter tracks none. Rates count from here
-// on.
+// newLocalTalkers returns nil if the limiter tracks none. Rates count from here on.
 func newLocalTalkers(lim *fastlimit.Limiter) *localTalkers {
 	node, err := os.Hostname()
 	if err != nil {
@@ -34,7 +33,7 @@ func newLocalTalkers(lim *fastlimit.Limiter) *localTalkers {
 	return t
 }
 
-// follow returns the top talkers of a limiter that goes on with the one before. t may be nil.
+// follow returns the top talkers of a limiter's successor. t may be nil.
 func (t *localTalkers) follow(lim *fastlimit.Limiter) *localTalkers {
 	if t == nil {
 		return newLocalTalkers(lim)
@@ -52,7 +51,7 @@ func (t *localTalkers) Top(n int) []toptalkers.Talker { return t.ranking.Top(n, 
 // tick is called once a second.
 func (t *localTalkers) tick() { t.ranking.Tick(t.limiter.Now()) }
 
-// ranking is what knows the top talkers; nil if no client is tracked.
+// ranking returns the source of top talkers, or nil if no client is tracked.
 func (s *Server) ranking() TopTalkers {
 	if all := s.config().TopTalkers; all != nil {
 		return all
@@ -63,7 +62,7 @@ func (s *Server) ranking() TopTalkers {
 	return nil
 }
 
-// TalkerNames are the compact names of the clients of a rule among the top talkers
+// TalkerNames returns the compact names of a rule's clients among the top talkers
 // ([fastlimit.Rule.TopTalkers]), as far as they are known.
 func (s *Server) TalkerNames(rule string) (names []string) {
 	for _, t := range s.topTalkers() {
@@ -74,7 +73,7 @@ func (s *Server) TalkerNames(rule string) (names []string) {
 	return names
 }
 
-// topTalkers are as many as anybody looks through; nil if none are tracked.
+// topTalkers returns as many top talkers as anybody looks through, or nil.
 func (s *Server) topTalkers() []toptalkers.Talker {
 	r := s.ranking()
 	if r == nil {

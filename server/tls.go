@@ -11,10 +11,9 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/certs"
 )
 
-// TLS is the certificate of a listener. It speaks TLS 1.2 and 1.3, and in it HTTP/2 to
-// clients that offer it by ALPN, and HTTP/1.1. The
-// files are read again when they change; a certificate and a key that make no pair change
-// nothing.
+// TLS is the certificate of a listener. It speaks TLS 1.2 and 1.3, and in it HTTP/2 to clients that offer it
+// by ALPN, and HTTP/1.1. The files are read again when they change; a certificate and a key that do not match
+// change nothing.
 type TLS struct {
 	CertFile string // PEM, with the intermediate certificates
 	KeyFile  string // PEM, not encrypted
@@ -23,8 +22,8 @@ type TLS struct {
 	NoHTTP2 bool
 }
 
-// Check reads the files and reports everything that is wrong with them, each a
-// [fastlimit.FieldError], and what is probably a mistake. A nil readFile reads none.
+// Check reads the files and reports everything that is wrong with them, each a [fastlimit.FieldError], and
+// probable mistakes. A nil readFile reads none.
 func (t *TLS) Check(readFile func(path string) ([]byte, error), now time.Time) (warnings []string, err error) {
 	var p problems
 	p.require(t.CertFile != "", "CertFile", "name a file with the certificate in PEM")
@@ -45,7 +44,7 @@ func (t *TLS) Check(readFile func(path string) ([]byte, error), now time.Time) (
 	return warnings, nil
 }
 
-// wrong is the error of a pair as one about a field.
+// wrong converts the error of a pair to one about a field.
 func (t *TLS) wrong(err error) error {
 	e := &field.Error{Package: "fastlimit/server", Field: "CertFile", Fix: "name a file with the certificate in PEM, the chain behind it"}
 	path := t.CertFile
@@ -65,8 +64,8 @@ func (t *TLS) open(log *slog.Logger) (*certs.Store, error) {
 	return s, nil
 }
 
-// tlsConfig is what a listener with a certificate offers. Versions, cipher suites, curves
-// and session tickets are package tls's.
+// tlsConfig is what a listener with a certificate offers. Versions, cipher suites, curves and session tickets
+// are package tls's.
 func tlsConfig(s *certs.Store, http2 bool) *tls.Config {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1", "http/1.0"}, GetCertificate: s.Get}
 	if http2 {
@@ -75,8 +74,8 @@ func tlsConfig(s *certs.Store, http2 bool) *tls.Config {
 	return c
 }
 
-// RereadCertificates reads the certificates of all listeners, whether their files have
-// changed or not. What is wrong with one is logged, and the old one stays.
+// RereadCertificates reads the certificates of all listeners, whether their files have changed or not. If one
+// is invalid, that is logged and the old one stays.
 func (s *Server) RereadCertificates() { s.lookAtCertificates(true) }
 
 func (s *Server) lookAtCertificates(anyway bool) {
@@ -88,8 +87,8 @@ func (s *Server) lookAtCertificates(anyway bool) {
 	}
 }
 
-// expiry is when the certificates of listeners expire, by their addresses in the
-// configuration, in seconds since 1970.
+// expiry returns when the listeners' certificates expire, by their addresses in the configuration, in seconds
+// since 1970.
 func (s *Server) expiry() map[string]float64 {
 	all := map[string]float64{}
 	now := s.state.Load()

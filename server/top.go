@@ -16,11 +16,10 @@ import (
 	"github.com/fastlimit/fastlimit/toptalkers"
 )
 
-// mostRanked is how many clients are looked at for another order than that of rates, or for
-// one rule.
+// mostRanked is how many clients are considered for an order other than by rate, or for one rule.
 const mostRanked = 1000
 
-// top is the document of /v1/top. Its error is for people: there is no such rule.
+// top returns the document of /v1/top. Its error is for people: there is no such rule.
 func (s *Server) top(q admin.TopQuery) (admin.Top, error) {
 	ranking := s.ranking()
 	if ranking == nil {
@@ -46,7 +45,7 @@ func (s *Server) top(q admin.TopQuery) (admin.Top, error) {
 	return all, nil
 }
 
-// topBy is the document of /v1/top?by=net.
+// topBy returns the document of /v1/top?by=net.
 func (s *Server) topBy(by breakdown.By, n int) admin.TopBy {
 	all, groups := s.decide.Load().Top(by, n, time.Now())
 	return admin.TopBy{By: by.String(), Requests: all, Groups: append([]breakdown.Share{}, groups...), Totals: s.totals()}
@@ -60,7 +59,7 @@ func noRule(name string, l *fastlimit.Limiter) error {
 	return fmt.Errorf("no rule %q; this node has %s", safetext.ASCII(name, 64), strings.Join(have[:min(20, len(have))], ", "))
 }
 
-// topOrder compares clients, of which those with higher rates stand first already.
+// topOrder compares clients that are already sorted by rate.
 func topOrder(by string) func(a, b admin.TopClient) int {
 	switch by {
 	case "denied":
@@ -81,8 +80,8 @@ func topOrder(by string) func(a, b admin.TopClient) int {
 	return func(_, _ admin.TopClient) int { return 0 }
 }
 
-// nameOfNobody is the name of a client of a rule that there is not, so that nobody knows which
-// parts of it may be read: an address, or a hash.
+// nameOfNobody names a client of a rule that does not exist, so it is not known which parts may be read: an
+// address, or a hash.
 func nameOfNobody(e *policy.Engine, t *toptalkers.Talker) string {
 	if t.Name == "" {
 		return t.Key // a digest
@@ -90,8 +89,7 @@ func nameOfNobody(e *policy.Engine, t *toptalkers.Talker) string {
 	return e.HideKey(nil, []string{t.Key})[0]
 }
 
-// describeTalker adds what holds for a client now. Of a rule that a reload has removed
-// meanwhile nothing is known.
+// describeTalker adds a client's current state. For a rule that a reload has removed there is none.
 func describeTalker(t *toptalkers.Talker, l *fastlimit.Limiter, e *policy.Engine, now time.Time) admin.TopClient {
 	c := admin.TopClient{Rule: t.Rule, Key: t.Key, Rate: t.Rate, Error: t.Error, Denied: t.Denied, Nodes: t.Nodes}
 	rule, ok := l.Rule(t.Rule)

@@ -10,10 +10,10 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/decide"
 )
 
-// samples is how many seconds back totals reach at most.
+// samples is the most seconds that totals reach back.
 const samples = 3
 
-// sample is what a server had counted at a time.
+// sample is what a server had counted at that time.
 type sample struct {
 	at       time.Time // zero: nothing
 	requests decide.Requests
@@ -21,7 +21,7 @@ type sample struct {
 	store    uint64
 }
 
-// ruleMode is whom counters go on for, whatever replaces the rule.
+// ruleMode identifies counters that continue when the rule is replaced.
 type ruleMode struct{ name, mode string }
 
 type ruleCounts struct{ admitted, denied uint64 }
@@ -40,7 +40,7 @@ func (s *sampler) note(now sample) {
 	s.last[samples-1] = now
 }
 
-// oldest is the oldest sample that there is.
+// oldest returns the oldest sample.
 func (s *sampler) oldest() (first sample) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +52,7 @@ func (s *sampler) oldest() (first sample) {
 	return sample{}
 }
 
-// sample reads the counters. rules are those that it has counted.
+// sample reads the counters. rules are the rules' statistics that it used.
 func (s *Server) sample() (now sample, rules []decide.RuleStats) {
 	now = sample{at: time.Now(), requests: s.decide.Requests(), rules: map[ruleMode]ruleCounts{}}
 	if s.config().Store != nil {
@@ -80,8 +80,8 @@ func (s *Server) noteTotals() {
 	}
 }
 
-// totals are what the server does now. Before the first second has passed they are the mean
-// since it was made.
+// totals are the server's current rates. Before the first second has passed they are the mean since it was
+// made.
 func (s *Server) totals() admin.TopTotals {
 	now, rules := s.sample()
 	was := s.samples.oldest()

@@ -17,17 +17,16 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/upstream"
 )
 
-// Upstream is the servers behind a reverse proxy, which get the requests that are
-// admitted. Zero values but of URLs mean the defaults. How long a request may take to be
-// written is Connections.WriteTimeout.
+// Upstream is the servers behind a reverse proxy, which get the admitted requests. Zero values, except of
+// URLs, mean the defaults. Connections.WriteTimeout bounds writing a request.
 type Upstream struct {
-	// URLs are of the servers, without user, path, query and fragment: http://host:port,
-	// https://host:port, or unix: and the absolute path of a socket. Each request goes to
-	// the one with the fewest in flight; one that fails is left out for a while.
+	// URLs name the servers, without user, path, query and fragment: http://host:port, https://host:port, or
+	// unix: and the absolute path of a socket. Each request goes to the one with the fewest in flight; one
+	// that fails is left out for a while.
 	URLs []string
 
-	// ConnectTimeout bounds a dial, the handshake of TLS included. 0 means 1 s. Higher than
-	// a server ever takes makes clients wait for one that is away.
+	// ConnectTimeout bounds a dial, including the TLS handshake. 0 means 1 s. A higher one than servers ever
+	// need makes clients wait for one that is away.
 	ConnectTimeout time.Duration
 	// ResponseTimeout bounds the time from the end of a request to the head of its answer. 0
 	// means 30 s. It and the next one are enforced up to an eighth late.
@@ -40,20 +39,20 @@ type Upstream struct {
 	// requests they get at a time. 0 means 1024. New lowers it to what the limit on open
 	// files allows.
 	MaxConnections int
-	// MaxPerClient bounds the connections that one IPv4 address or IPv6 /64 has at a time. 0
-	// means that it has at most four times what is left then.
+	// MaxPerClient bounds the connections that one IPv4 address or IPv6 /64 has at a time. 0 means at most
+	// four times what is left then.
 	MaxPerClient int
 	// MaxQueue bounds how many requests wait for a connection, QueueTimeout for how long
 	// each. 0 means 1024 and 1 s; a negative MaxQueue means none.
 	MaxQueue     int
 	QueueTimeout time.Duration
 
-	// LookAlikes is what to do with header fields that servers may take for others which
-	// rules, costs or framing rest on, such as X_Api_Key for X-Api-Key.
+	// LookAlikes is what to do with header fields that servers may confuse with those that rules, costs or
+	// framing depend on, such as X_Api_Key with X-Api-Key.
 	LookAlikes LookAlikes
 }
 
-// LookAlikes is what to do with a header field that looks like another one to servers.
+// LookAlikes is what to do with a header field that servers may confuse with another.
 type LookAlikes uint8
 
 // The choices of Upstream.LookAlikes.
@@ -62,7 +61,7 @@ const (
 	RefuseLookAlikes                   // answer 400
 )
 
-// proxied are the settings of the proxy for requests that it passes on to pool.
+// proxied returns the proxy's settings for passing requests to pool.
 func (c *Config) proxied(pool *upstream.Pool) proxy.Settings {
 	return proxy.Settings{
 		Pool: pool, ClientHeader: c.Identity.Header(), Headers: c.Engine.Headers(), RefuseLookAlikes: c.Upstream.LookAlikes == RefuseLookAlikes,
@@ -114,8 +113,8 @@ func (u *Upstream) withDefaults(p *problems) {
 	}
 }
 
-// Addresses are those of the servers, in the order of URLs: host:port, or unix: and a
-// path. It is "" for a URL that is not valid.
+// Addresses returns the servers' addresses, in the order of URLs: host:port, or unix: and a path. It is ""
+// for an invalid URL.
 func (u *Upstream) Addresses() (all []string) {
 	for _, text := range u.URLs {
 		s := new(problems).server("", text)
@@ -129,7 +128,7 @@ func (u *Upstream) Addresses() (all []string) {
 
 const urlFix = "write for example http://127.0.0.1:3000, https://app.internal or unix:/run/app.sock"
 
-// server reads a URL, and reports what is wrong with it; its Address is "" then.
+// server reads a URL, and reports what is wrong with it; its Address is then "".
 func (p *problems) server(field, text string) (s upstream.Server) {
 	reported := len(*p)
 	if path, ok := unixsocket.Path(text); ok {
@@ -185,7 +184,7 @@ func orPort(port, byDefault string) string {
 	return strings.TrimLeft(port, "0")
 }
 
-// isHost checks the form of a host only: whether there is such a one shows when it is dialled.
+// isHost checks only the form of a host: a dial shows whether it exists.
 func isHost(host string) bool {
 	if a, err := netip.ParseAddr(host); err == nil {
 		return !a.IsUnspecified() && !a.IsMulticast() // 0.0.0.0 is an address to listen on
@@ -196,7 +195,7 @@ func isHost(host string) bool {
 	})
 }
 
-// upstreamURLs are those of the servers, if there are any.
+// upstreamURLs returns the servers' URLs, if any.
 func (c *Config) upstreamURLs() []string {
 	if c.Upstream == nil {
 		return nil
@@ -204,8 +203,7 @@ func (c *Config) upstreamURLs() []string {
 	return c.Upstream.URLs
 }
 
-// pool makes the connections, which are dialled when they are needed. u is valid and has its
-// defaults.
+// pool makes the connection pool, which dials when needed. u is valid and has its defaults.
 func (u *Upstream) pool(write time.Duration, log *slog.Logger) *upstream.Pool {
 	c := upstream.Config{
 		ConnectTimeout: u.ConnectTimeout, ResponseTimeout: u.ResponseTimeout, WriteTimeout: write, IdleTimeout: u.IdleTimeout,

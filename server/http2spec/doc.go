@@ -1,3 +1,3 @@
-// Package http2spec tests how a listener with TLS keeps to RFC 9113 and RFC 7541, by
-// h2spec, which is a module of its own so that nobody else needs what it does.
+// Package http2spec tests with h2spec how well a listener with TLS follows RFC 9113 and RFC 7541. It is a
+// module of its own so that nobody else needs h2spec's dependencies.
 package http2spec

@@ -1,4 +1,3 @@
-// Package pagetest looks at the page of the admin listener in a browser: Chromium, which only
-// this module's test needs. It is a module of its own, since nothing else has use for what
-// drives a browser.
+// Package pagetest tests the page of the admin listener in Chromium. It is a module of its own, since nothing
+// else needs a library that controls a browser.
 package pagetest

@@ -1,10 +1,9 @@
 // Package accesslog writes a line of JSON for each request that was answered.
 //
-// Requests never wait for the disk. An entry is formatted into memory of a pool and copied,
-// under a lock held for that copy, to the buffer that is being filled; a goroutine writes
-// the full ones, and what there is a quarter of a second later at the latest. There are 16
-// buffers of 64 KiB: when all are full because the disk is slow, lines are dropped and
-// counted. So are those that could not be written.
+// Requests never wait for the disk. An entry is formatted into pooled memory and copied, under a lock held
+// for that copy, to the buffer being filled; a goroutine writes the full ones, and the rest at most a quarter
+// of a second later. There are 16 buffers of 64 KiB: when all are full because the disk is slow, lines are
+// dropped and counted, like those that could not be written.
 package accesslog
 
 import (
@@ -26,10 +25,10 @@ const (
 	closeWithin = 2 * time.Second // for what is left at the end
 )
 
-// Memory is what a log takes, in bytes.
+// Memory is the most that a log takes, in bytes.
 const Memory = buffers * bufferBytes
 
-// Stdout is the name that stands for standard output.
+// Stdout is the name for standard output.
 const Stdout = "-"
 
 // Log is an access log. Make it with [Open]; all methods are safe for concurrent use.
@@ -38,7 +37,7 @@ type Log struct {
 	log  *slog.Logger
 
 	mu      sync.Mutex // guards what follows; held for a copy
-	filling *buffer    // nil: there is no free one
+	filling *buffer    // nil: none is free
 	full    []*buffer
 	free    []*buffer
 
@@ -49,13 +48,13 @@ type Log struct {
 	dropped      atomic.Uint64
 	queries      atomic.Bool // see ShowQueries
 
-	// Of the goroutine that writes.
-	out  io.WriteCloser
-	torn bool // the last line is written in part
-	told bool // that it cannot be written is logged
+	// Used only by the goroutine that writes.
+	out      io.WriteCloser
+	torn     bool // the last line is incomplete
+	reported bool // that writing fails has been logged
 }
 
-// buffer is whole lines.
+// buffer holds whole lines.
 type buffer struct {
 	bytes []byte
 	lines uint64
@@ -94,13 +93,12 @@ func open(name string) (io.WriteCloser, error) {
 	return f, nil
 }
 
-// keepOpen is an output that others use too.
+// keepOpen is an output with other users.
 type keepOpen struct{ io.Writer }
 
 func (keepOpen) Close() error { return nil }
 
-// Write adds the line of an entry, or drops it. It does not allocate, but for the pool, and
-// does not wait.
+// Write adds the line of an entry, or drops it. It allocates only for the pool, and does not wait.
 func (l *Log) Write(e *Entry) {
 	line := lines.Get().(*[]byte)
 	*line = e.append((*line)[:0], l.queries.Load())
@@ -136,24 +134,23 @@ func (l *Log) add(line []byte) bool {
 	return true
 }
 
-// Dropped is how many lines were lost because the disk was slow or could not be written.
+// Dropped returns how many lines were lost because the disk was slow or failed.
 func (l *Log) Dropped() uint64 { return l.dropped.Load() }
 
-// ShowQueries says whether lines have the queries of requests and of referers, in which
-// applications put secrets. Without it they have not.
+// ShowQueries sets whether lines include the queries of requests and referers, in which applications put
+// secrets. By default they do not.
 func (l *Log) ShowQueries(show bool) { l.queries.Store(show) }
 
-// Reopen has the file opened anew by its name, after what was answered before is written to
-// the old one. It does not wait for that.
+// Reopen reopens the file by its name, after writing what was answered before to the old one. It does not
+// wait for that.
 func (l *Log) Reopen() {
 	select {
 	case l.reopen <- struct{}{}:
-	default: // asked for already
+	default: // already asked for
 	}
 }
 
-// Close writes what is left, for a moment at most, and closes the file. What is written
-// afterwards is dropped.
+// Close writes what is left, for at most a moment, and closes the file. Later lines are dropped.
 func (l *Log) Close() {
 	l.once.Do(func() { close(l.end) })
 	select {
@@ -170,7 +167,7 @@ func (l *Log) run() {
 		select {
 		case <-l.end:
 			l.flush()
-			_ = l.out.Close() // there is nobody to tell
+			_ = l.out.Close() // there is nobody to report it to
 			return
 		case <-l.reopen:
 			l.flush()
@@ -183,7 +180,7 @@ func (l *Log) run() {
 	}
 }
 
-// flush writes all lines there are.
+// flush writes all lines.
 func (l *Log) flush() {
 	for {
 		b := l.next()
@@ -212,8 +209,7 @@ func (l *Log) next() *buffer {
 	return b
 }
 
-// write writes a buffer. Lines that come after one that was written in part begin a line
-// of their own.
+// write writes a buffer. After an incomplete line it starts a new one.
 func (l *Log) write(b *buffer) {
 	var err error
 	if l.torn {
@@ -226,10 +222,10 @@ func (l *Log) write(b *buffer) {
 		n, err = l.out.Write(b.bytes)
 	}
 	if err == nil {
-		if l.told {
+		if l.reported {
 			l.log.Info("the access log is written again", slog.String("file", l.name), slog.Uint64("dropped", l.Dropped()))
 		}
-		l.told = false
+		l.reported = false
 		return
 	}
 	whole := uint64(0)
@@ -240,8 +236,8 @@ func (l *Log) write(b *buffer) {
 	}
 	l.torn = l.torn || n > 0 && b.bytes[n-1] != '\n'
 	l.dropped.Add(b.lines - whole)
-	if !l.told {
-		l.told = true
+	if !l.reported {
+		l.reported = true
 		l.log.Error("the access log cannot be written: lines are dropped", slog.String("file", l.name), slog.String("error", Cause(err)))
 	}
 }
@@ -253,7 +249,7 @@ func (l *Log) openAgain() {
 		l.log.Error("the access log could not be reopened: the old file is still written", slog.String("file", l.name), slog.String("error", Cause(err)))
 		return
 	}
-	_ = l.out.Close() // all is written
+	_ = l.out.Close() // everything is written
 	l.out, l.torn = out, false
 }
 

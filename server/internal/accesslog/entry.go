@@ -11,24 +11,24 @@ import (
 	"unicode/utf8"
 )
 
-// Entry is one request that was answered. Zero fields are left out of its line, but for
-// those that every request has. All bytes are borrowed for the call.
+// Entry is one answered request. Zero fields are left out of its line, except for those that every request
+// has. All bytes are borrowed for the call.
 type Entry struct {
 	Time   time.Time  // when the request was read
 	Client netip.Addr // invalid: not known
-	Peer   netip.Addr // of the connection; shown where it is not the client
+	Peer   netip.Addr // of the connection; shown if it is not the client
 
-	Method, Host, Path []byte // as they were sent; the path may have a query
+	Method, Host, Path []byte // as sent; the path may have a query
 
 	Status   int
 	Bytes    int64         // of the body of the answer
 	Duration time.Duration // until the answer was ready
 
-	Upstream     string        // that has answered; empty: none was asked
+	Upstream     string        // that answered; empty: none was asked
 	UpstreamTime time.Duration // until its first byte
 
 	Decision string // allow, deny or refused
-	Rule     string // that has decided; empty: a list, or none
+	Rule     string // that decided; empty: a list, or none
 	Stage    string
 	Reason   string // why the request was refused
 
@@ -36,7 +36,7 @@ type Entry struct {
 	Reused             bool // it is not the first request of its connection
 }
 
-// Bounds on what clients write, in bytes. Longer text ends with "…".
+// Bounds on clients' text, in bytes. Longer text ends with "…".
 const (
 	maxMethod = 32
 	maxHost   = 256
@@ -44,8 +44,7 @@ const (
 	maxText   = 256 // user agent and referer
 )
 
-// append appends the line of an entry. What has no name in /docs is not in it:
-// docs/operations.md lists all fields.
+// append appends the line of an entry. docs/operations.md lists all fields.
 func (e *Entry) append(dst []byte, queries bool) []byte {
 	path, referer := e.Path, e.Referer
 	if !queries {
@@ -84,7 +83,7 @@ func (e *Entry) append(dst []byte, queries bool) []byte {
 	return append(dst, '}', '\n')
 }
 
-// withoutQuery is the target or URL before its query or fragment.
+// withoutQuery returns a target or URL up to its query or fragment.
 func withoutQuery(url []byte) []byte {
 	if i := bytes.IndexAny(url, "?#"); i >= 0 {
 		return url[:i]
@@ -92,7 +91,7 @@ func withoutQuery(url []byte) []byte {
 	return url
 }
 
-// appendName appends a field whose text is ours, and short.
+// appendName appends a field with a short text of our own.
 func appendName(dst []byte, name, text string) []byte {
 	if text == "" {
 		return dst
@@ -104,7 +103,7 @@ func appendName(dst []byte, name, text string) []byte {
 	return append(dst, '"')
 }
 
-// appendBytes appends a field whose text clients write.
+// appendBytes appends a field with a client's text.
 func appendBytes(dst []byte, name string, text []byte) []byte {
 	if len(text) == 0 {
 		return dst
@@ -124,8 +123,8 @@ func appendSeconds(dst []byte, d time.Duration) []byte {
 	return dst
 }
 
-// appendText appends a string of JSON, of at most most bytes of text. Whatever could move
-// the cursor of a terminal, or change how a line looks, is escaped, and bytes that are no UTF-8 become U+FFFD.
+// appendText appends a JSON string of at most most bytes of text. Whatever could move a terminal's cursor or
+// change how a line looks is escaped, and invalid UTF-8 becomes U+FFFD.
 func appendText(dst, text []byte, most int) []byte {
 	dst = append(dst, '"')
 	cut := len(text) > most
@@ -150,7 +149,7 @@ func appendText(dst, text []byte, most int) []byte {
 		case r > math.MaxUint16:
 			hi, lo := utf16.EncodeRune(r)
 			dst = appendEscape(appendEscape(dst, hi), lo)
-		default: // controls, line ends of JavaScript, what turns the direction of text
+		default: // controls, JavaScript line ends, changes of text direction
 			dst = appendEscape(dst, r)
 		}
 		i += size

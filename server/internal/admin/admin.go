@@ -1,7 +1,6 @@
-// Package admin is the listener for operators: health, metrics, information, top
-// clients, profiles, and batches of questions. It speaks net/http, knows the
-// server by the functions of its [Config] only, and is open to whoever reaches
-// it, except for pages of other sites in a browser.
+// Package admin is the listener for operators: health, metrics, information, top clients, profiles, and
+// batches of questions. It speaks net/http, knows the server only through the functions in its [Config], and
+// serves anybody who reaches it, except pages of other sites in a browser.
 package admin
 
 import (
@@ -20,10 +19,10 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/guard"
 )
 
-// A client that is slow to send, read or leave does not hold a connection for ever.
+// A client that is slow to send, read or leave must not hold a connection forever.
 const (
 	headerTimeout = 5 * time.Second
-	readTimeout   = 10 * time.Second // a batch of 1 MiB, also from afar
+	readTimeout   = 10 * time.Second // a batch of 1 MiB, even from far away
 	// writeTimeout bounds profiles too: ask for at most 100 s.
 	writeTimeout   = 2 * time.Minute
 	idleTimeout    = time.Minute
@@ -31,31 +30,30 @@ const (
 	maxHeaderBytes = 16 << 10
 )
 
-// Overrides are the limits that operators give to clients of a rule for a while. Errors
-// are for people; one with a method HTTPStatus says which it is, else it is 500.
+// Overrides are the limits that operators give to clients of a rule for a while. Errors are for people. A
+// method HTTPStatus gives the status, which is 500 without it.
 type Overrides interface {
-	List(rule string) (any, error) // that encodes as JSON; of all rules if rule is ""
+	List(rule string) (any, error) // encodes as JSON; of all rules if rule is ""
 	Put(ctx context.Context, body []byte, by string) (reply any, err error)
 	Delete(ctx context.Context, rule string, key []string, by string) error
 }
 
-// Bans are the clients who are refused for a while, by rules or by operators. Errors as
-// those of [Overrides].
+// Bans are the clients that rules or operators refuse for a while. Errors are like those of [Overrides].
 type Bans interface {
-	List(rule string, limit int) (any, error) // that encodes as JSON; of all rules if rule is ""
+	List(rule string, limit int) (any, error) // encodes as JSON; of all rules if rule is ""
 	Ban(body []byte, by string) (reply any, err error)
 	Unban(rule string, key []string, by string) (reply any, err error)
 }
 
-// LiveRules are what operators change of rules for a while. Errors as those of [Overrides].
+// LiveRules are operators' temporary changes to rules. Errors are like those of [Overrides].
 type LiveRules interface {
-	List() any // that encodes as JSON
+	List() any // encodes as JSON
 	Change(ctx context.Context, rule string, body []byte, by string) (reply any, err error)
 	Undo(ctx context.Context, rule string, forAll bool, by string) (reply any, err error)
 }
 
-// Config is what an admin listener shows. All but Top, Overrides, Bans and Rules are required; all functions
-// but Listen are called concurrently.
+// Config configures an admin listener. All but Top, Overrides, Bans and Rules are required; all functions but
+// Listen are called concurrently.
 type Config struct {
 	Listen  func() (net.Listener, error) // binds the address
 	Log     *slog.Logger
@@ -63,31 +61,30 @@ type Config struct {
 	Ready   func() error // why /readyz fails; nil while the server is ready
 	Info    func() Info
 
-	// Top returns clients, and totals. Its error is for people: no such rule, or ErrNotTracked.
+	// Top returns clients and totals. Its error is for people: no such rule, or ErrNotTracked.
 	Top func(q TopQuery) (Top, error)
-	// TopBy returns the n groups of requests that have most of the load.
+	// TopBy returns the n largest groups of requests.
 	TopBy func(by breakdown.By, n int) TopBy
 
 	Overrides Overrides             // nil: there are none, and none can be set
 	Bans      Bans                  // likewise
 	Rules     LiveRules             // nil: no rule can be changed
-	Operator  func() guard.Operator // who may change something; nil: only who is on this machine
+	Operator  func() guard.Operator // who may make changes; nil: only callers on this machine
 
-	// Reload reads the configuration again; by says who asks. Its error as those of Overrides.
-	// nil: nothing can be reloaded.
+	// Reload reads the configuration again; by names the caller. Its errors are like those of Overrides. nil:
+	// nothing can be reloaded.
 	Reload func(ctx context.Context, by string) error
 
-	// History is what was decided in the last hour.
+	// History returns the decisions of the last hour.
 	History func() History
 
-	// Changes are up to n of those that were made to the node, for encoding as JSON; nil: none
-	// are kept.
+	// Changes returns up to n changes made to the node, for encoding as JSON; nil: none are kept.
 	Changes func(n int) any
 
-	// Explain says what the next request of a client would get.
+	// Explain says what a client's next request would get.
 	Explain Explainer
 
-	// HashKey is what stands in keys instead of a value that must not be read.
+	// HashKey returns the hash shown in keys instead of a secret value.
 	HashKey func(value string) string
 
 	// Batch answers /v1/decide, with a body of at most MaxBatchBytes.
@@ -159,8 +156,8 @@ func (f *Front) Begin(fail func(error)) {
 // Serve returns when the listener is closed.
 func (f *Front) Serve(context.Context) { f.serving.Wait() }
 
-// Drain lets what is being answered finish, if that does not take long. A profile
-// that is cut does not count: it could outlast any drain.
+// Drain lets answers in progress finish, if that does not take long. A profile that is cut does not count: it
+// could outlast any drain.
 func (f *Front) Drain(_, _ time.Duration) (cut int) {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
@@ -170,9 +167,8 @@ func (f *Front) Drain(_, _ time.Duration) (cut int) {
 	return 0
 }
 
-// readyz answers load balancers, /livez supervisors: a node that drains must get no
-// new clients, but must not be restarted either. It does not fail for something that
-// rules can decide without.
+// readyz answers load balancers, /livez supervisors: a draining node must get no new clients, but must not be
+// restarted either. It does not fail for something that rules can decide without.
 func (f *Front) readyz(w http.ResponseWriter, _ *http.Request) {
 	if err := f.Ready(); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -209,8 +205,8 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64) (body []byte, 
 	return body, err == nil
 }
 
-// problem answers with a document of RFC 9457, as denials of the traffic listeners
-// do. Nothing may cache it: the next call may well succeed.
+// problem answers with a document of RFC 9457, like denials of the traffic listeners. Nothing may cache it:
+// the next call may succeed.
 func problem(w http.ResponseWriter, status int, detail string) {
 	w.Header().Set("Content-Type", denial.ProblemMediaType)
 	w.Header().Set(denial.CacheControl, denial.NoStore)
@@ -218,7 +214,7 @@ func problem(w http.ResponseWriter, status int, detail string) {
 	w.Write(denial.Problem(status, detail))
 }
 
-// writeJSON answers with a document, unless it could not be encoded.
+// writeJSON answers with a document, or that it could not be encoded.
 func writeJSON(w http.ResponseWriter, b []byte, err error) {
 	if err != nil {
 		problem(w, http.StatusInternalServerError, err.Error())

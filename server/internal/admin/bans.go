@@ -2,7 +2,7 @@ package admin
 
 import "net/http"
 
-// maxBans bounds a list of bans; its total has those beyond.
+// maxBans bounds a list of bans; its total includes the rest.
 const (
 	defaultBans = 1000
 	maxBans     = 10_000

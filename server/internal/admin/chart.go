@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// chart is the requests of the last hour as bars, a minute each: denied ones above admitted ones.
+// chart shows the requests of the last hour, a bar per minute, denied ones on top of admitted ones.
 type chart struct {
 	Bars []bar
-	Most float64 // requests per second that the height stands for
+	Most float64 // requests per second at full height
 }
 
-// bar is one of them, in the units of a picture of chartWidth by chartHeight.
+// bar is a bar in a chart, in units of chartWidth by chartHeight.
 type bar struct {
 	X, Width                  float64
 	AdmittedY, AdmittedHeight float64
@@ -49,13 +49,13 @@ func chartOf(minutes []Minute) (c chart) {
 	return c
 }
 
-// stageRow is what a rule has decided in a stage in the last hour.
+// stageRow is a rule's decisions in a stage in the last hour.
 type stageRow struct {
 	Rule, Mode, Stage string
 	Admitted, Denied  uint64
 }
 
-// stagesOf sums minutes up, by rule, mode and stage.
+// stagesOf adds up minutes by rule, mode and stage.
 func stagesOf(minutes []Minute) (rows []stageRow) {
 	at := map[[3]string]int{}
 	row := func(r *RuleMinute, stage string) *stageRow {

@@ -6,16 +6,15 @@ import (
 	"strings"
 )
 
-// Explainer says what the next request of a client would get. Errors as those of [Overrides].
-// trusted tells that who asks may make changes.
+// Explainer says what a client's next request would get. Errors are like those of [Overrides]. trusted means
+// that the caller may make changes.
 type Explainer interface {
 	Rule(rule string, key []string, trusted bool) (any, error) // by one rule
 	Key(key []string, trusted bool) (any, error)               // by all rules with such keys
-	// Request answers by those that apply to a request, of which Method, Host, RequestURI and
-	// Header are set.
+	// Request answers by the rules that apply to a request with Method, Host, RequestURI and Header.
 	Request(client netip.Addr, r *http.Request, trusted bool) (reply any, err error)
 
-	// Reset empties the bucket of the client in a body; by says who wants it.
+	// Reset empties the bucket of the client in a body; by names the caller.
 	Reset(body []byte, by string) (any, error)
 }
 
@@ -57,7 +56,7 @@ func (f *Front) explain(w http.ResponseWriter, r *http.Request) {
 	writeReply(w, reply, err)
 }
 
-// askedRequest is the request that is asked about. bad says what is wrong with it.
+// askedRequest builds the request that is asked about. bad says what is wrong with it.
 func askedRequest(method, host, path string, headers []string) (r *http.Request, bad string) {
 	if path != "" && path[0] != '/' {
 		return nil, "path: want one that begins with a slash, for example /login"

@@ -7,19 +7,19 @@ import (
 
 // History is the document of /v1/history. Its names are part of the contract.
 type History struct {
-	Minutes []Minute `json:"minutes"` // of the last hour, the oldest first; the last one has not ended
+	Minutes []Minute `json:"minutes"` // of the last hour, oldest first; the last one is still running
 }
 
-// Minute is what was decided in a minute, on this node.
+// Minute is this node's decisions in a minute.
 type Minute struct {
 	From     time.Time    `json:"from"`
 	Seconds  float64      `json:"seconds"`
 	Admitted uint64       `json:"admitted"`
 	Denied   uint64       `json:"denied"`
-	Rules    []RuleMinute `json:"rules"` // that have decided anything
+	Rules    []RuleMinute `json:"rules"` // those with decisions
 }
 
-// RuleMinute is what a rule has decided in a minute, by stage. In shadow mode it would have denied.
+// RuleMinute is a rule's decisions in a minute, by stage. In shadow mode it would have denied.
 type RuleMinute struct {
 	Rule     string            `json:"rule"`
 	Mode     string            `json:"mode"`

@@ -9,9 +9,9 @@ import (
 	"github.com/fastlimit/fastlimit"
 )
 
-// Info is the document of /v1/info. Its names are part of the contract: fields are
-// added, never renamed. Times are in seconds, as floats, so that a reader in any
-// language needs no parser for them; what nobody configured is left out or null.
+// Info is the document of /v1/info. Its names are part of the contract: fields are added, never renamed.
+// Times are in seconds, as floats, so that readers in any language need no parser for them; what is not
+// configured is left out or null.
 type Info struct {
 	Version       string      `json:"version"`
 	Go            string      `json:"go"`
@@ -22,7 +22,7 @@ type Info struct {
 	DecideAPI     bool        `json:"decide_api"`
 	AccessLog     string      `json:"access_log,omitempty"` // its file
 	Memory        Memory      `json:"memory"`
-	Redis         *Store      `json:"redis,omitempty"`    // the store that nodes share, by
+	Redis         *Store      `json:"redis,omitempty"`    // the store that nodes share, under
 	Postgres      *Store      `json:"postgres,omitempty"` // its name in the file
 	Connections   Connections `json:"connections"`
 	Drain         Drain       `json:"drain"`
@@ -32,26 +32,26 @@ type Info struct {
 	Rules         []Rule      `json:"rules"`
 }
 
-// Kernel is about what drops packets of banned clients.
+// Kernel describes what drops the packets of banned clients.
 type Kernel struct {
 	Table   string `json:"table"`
 	Mode    string `json:"mode"`
-	Up      bool   `json:"up"` // false: it does not do as it is told, or in shadow mode
+	Up      bool   `json:"up"` // false: it is failing, or in shadow mode
 	Bans    int    `json:"bans"`
 	MaxBans int    `json:"max_bans"`
 }
 
-// ListFile is a file with entries of allow or deny.
+// ListFile is a file of the allow or deny list.
 type ListFile struct {
 	List    string    `json:"list"`
 	File    string    `json:"file"`
 	Entries int       `json:"entries"` // in force
 	ReadAt  time.Time `json:"read_at"`
-	Error   string    `json:"error,omitempty"` // why they are not those that the file has now
+	Error   string    `json:"error,omitempty"` // why they are not the file's current ones
 }
 
-// Listener is an address that takes traffic, with its port as bound: 0 in the
-// configuration is a real one here. It has what it tells clients of their limit.
+// Listener is an address that takes traffic, with its actual port where 0 is configured, and the limit
+// headers that it sends.
 type Listener struct {
 	Address string `json:"address"`
 	Mode    string `json:"mode,omitempty"` // of a Unix socket
@@ -66,14 +66,13 @@ type Listener struct {
 	HeadersOn  string   `json:"headers_on"` // the answers that have them
 }
 
-// TLS is the certificate that a listener shows.
+// TLS is a listener's certificate.
 type TLS struct {
 	CertFile string    `json:"cert_file"`
 	NotAfter time.Time `json:"not_after"`
 }
 
-// Connections are the bounds on connections; max as the limit of open files allows
-// it.
+// Connections are the bounds on connections; max is what the limit on open files allows.
 type Connections struct {
 	Max                 int     `json:"max"`
 	MaxPerClient        int     `json:"max_per_client"`
@@ -91,8 +90,8 @@ type Drain struct {
 	TimeoutSecs float64 `json:"timeout_seconds"`
 }
 
-// Cluster is about this node and the others. Peers are the others that are up, in
-// order; none of them is this node, which counts against max_nodes too.
+// Cluster describes this node and the others. Peers are the other nodes that are up, in order; this node is
+// not among them, but counts against max_nodes.
 type Cluster struct {
 	Name         string   `json:"name"`
 	Node         string   `json:"node"`
@@ -103,14 +102,14 @@ type Cluster struct {
 	Peers        []string `json:"peers"`
 }
 
-// Bound is the most that all nodes together admit of one client: burst + rate·s
-// units in any s seconds; see [fastlimit.RulePlan.ClusterBound].
+// Bound is the most that all nodes together admit of one client: burst + rate·s units in any s seconds; see
+// [fastlimit.RulePlan.ClusterBound].
 type Bound struct {
 	Burst uint64  `json:"burst"`
 	Rate  float64 `json:"rate_per_second"`
 }
 
-// Store is about the store that nodes share for exact checks.
+// Store describes the store that nodes share for exact checks.
 type Store struct {
 	State        string  `json:"state"`
 	DistanceSecs float64 `json:"distance_seconds"`
@@ -118,18 +117,18 @@ type Store struct {
 	Late         uint64  `json:"late_operations"`
 }
 
-// Memory is the plan of the local tier, counters excluded. The filter's clients are
-// distinct ones per window; 0 seconds mean that no rule uses it.
+// Memory is the plan of the local tier, without counters. The filter's clients are distinct ones per window;
+// 0 seconds mean that no rule uses it.
 type Memory struct {
 	Bytes            int64   `json:"bytes"`
 	FilterWindowSecs float64 `json:"filter_window_seconds"`
 	FilterClients    int     `json:"filter_clients"`
 
-	Go any `json:"go,omitempty"` // limits of Go's garbage collector; nil: not known
+	Go any `json:"go,omitempty"` // limits of Go's garbage collector; nil: unknown
 }
 
-// Rule is a rule with its share of the memory, and what it promises. All is as
-// planned, defaults filled in, so it tells what an omitted setting means.
+// Rule is a rule with its share of the memory, and what it promises. Everything is as planned with defaults
+// filled in, so it shows what an omitted setting means.
 type Rule struct {
 	Name       string  `json:"name"`
 	Algorithm  string  `json:"algorithm"`
@@ -145,34 +144,34 @@ type Rule struct {
 	SketchCells int     `json:"sketch_cells"`
 	Buckets     int     `json:"buckets"`
 	Bytes       int64   `json:"bytes"`
-	Carries     float64 `json:"carries_requests_per_second"` // beyond it more and more are checked exactly
+	Carries     float64 `json:"carries_requests_per_second"` // above it more and more requests are checked exactly
 
 	OnFailure string `json:"on_failure"`
 
-	// LiveSecs is the time until it is as the configuration says again; 0: it is.
+	// LiveSecs is the time until the rule is as configured again; 0: it is.
 	LiveSecs float64 `json:"live_seconds,omitempty"`
 
 	SketchLoad float64 `json:"sketch_load"`     // share of the sketch's cells in use
 	Evictions  uint64  `json:"exact_evictions"` // of active buckets
 
-	// Audit is what the rule has found out about itself; nil if it is not audited.
+	// Audit is the rule's audit; nil if it has none.
 	Audit *Audit `json:"audit,omitempty"`
 
 	// BurstBound is the most that P2 admits of one client at once; see
 	// [fastlimit.RulePlan.MaxBurst].
 	BurstBound uint64 `json:"burst_bound"`
-	// ClusterBound is that of all nodes together.
+	// ClusterBound is the bound of all nodes together.
 	ClusterBound *Bound `json:"cluster_bound,omitempty"`
 }
 
-// Audit is what came of the clients of a rule that are counted exactly, too.
+// Audit is the result of counting a sample of a rule's clients exactly.
 type Audit struct {
 	Clients       int     `json:"clients"` // now
 	Requests      uint64  `json:"requests"`
-	FalseDenials  uint64  `json:"false_denials"` // of who was within the limit: must be 0
+	FalseDenials  uint64  `json:"false_denials"` // of clients within the limit: must be 0
 	Excess        uint64  `json:"excess"`        // requests admitted above burst_bound: must be 0
 	FalseSuspects uint64  `json:"false_suspects"`
-	Peak          float64 `json:"peak_ratio"` // highest level of any of them, by burst_bound
+	Peak          float64 `json:"peak_ratio"` // highest level of any of them, divided by burst_bound
 }
 
 // info answers GET /v1/info, indented for people.
@@ -181,8 +180,8 @@ func (f *Front) info(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, b, err)
 }
 
-// AddPlan adds the rules and the plan of their memory, and, with a lag, the bounds of
-// all nodes of a cluster together, whose counts take that long to arrive.
+// AddPlan adds the rules and the plan of their memory. With a lag, after which counts arrive, it adds the
+// bounds of all nodes of a cluster together.
 func (i *Info) AddPlan(p *fastlimit.Plan, lag time.Duration) {
 	i.Memory.Bytes, i.Memory.FilterWindowSecs, i.Memory.FilterClients = p.Memory, p.Window.Seconds(), p.Clients
 	for k := range p.Rules {

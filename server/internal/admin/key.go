@@ -9,8 +9,8 @@ import (
 	"github.com/fastlimit/fastlimit/internal/strictjson"
 )
 
-// key answers POST /v1/key: what stands in keys instead of the value of a header or cookie.
-// It is for operators alone, since whoever may ask can try out values.
+// key answers POST /v1/key: the hash shown in keys instead of a header's or cookie's value. It is only for
+// operators, since callers can try out values.
 func (f *Front) key(w http.ResponseWriter, r *http.Request) {
 	body, ok := readBody(w, r, maxChangeBytes)
 	if !ok {

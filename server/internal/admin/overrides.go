@@ -13,7 +13,7 @@ import (
 // maxChangeBytes bounds the body of a change: a key of 1 KiB, escaped, and the rest.
 const maxChangeBytes = 16 << 10
 
-// maxKeyParts bounds what is read of a query: no key has more.
+// maxKeyParts bounds the parts read from a query: no key has more.
 const maxKeyParts = 64
 
 // listOverrides answers GET /v1/overrides[?rule=R].
@@ -62,7 +62,7 @@ func noOverrides(w http.ResponseWriter) {
 	problem(w, http.StatusNotFound, "This server has no live overrides.")
 }
 
-// writeReply answers with what a part of the server returns.
+// writeReply answers with a reply, or its error.
 func writeReply(w http.ResponseWriter, reply any, err error) {
 	if err != nil {
 		problemOf(w, err)
@@ -72,7 +72,7 @@ func writeReply(w http.ResponseWriter, reply any, err error) {
 	writeJSON(w, b, err)
 }
 
-// problemOf answers with an error of a part of the server.
+// problemOf answers with an error.
 func problemOf(w http.ResponseWriter, err error) { problem(w, statusOf(err), err.Error()) }
 
 func statusOf(err error) int {
@@ -82,8 +82,7 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// refusals logs who was refused a change, a line a second at most, with how many were not
-// logged.
+// refusals logs refused changes, at most a line a second, with the number not logged.
 type refusals struct {
 	mu      sync.Mutex
 	last    time.Time

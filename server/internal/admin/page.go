@@ -28,7 +28,7 @@ var pageStyle string
 //go:embed page.js
 var pageScript string
 
-// pageSecurity lets the page have its own style and script and ask this node, and nothing else.
+// pageSecurity lets the page use its own style and script and call this node, and nothing else.
 var pageSecurity = "default-src 'none'; img-src data:; style-src " + hashOf(pageStyle) + "; script-src " + hashOf(pageScript) +
 	"; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
@@ -53,7 +53,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"bytes":  func(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) },
 }).Parse(pageText))
 
-// page is what is shown. Lists are of parts that this package knows as documents.
+// page is the content of the page. Lists hold items of documents that this package cannot decode.
 type page struct {
 	Now      time.Time
 	Info     Info
@@ -64,12 +64,12 @@ type page struct {
 	Stages   []stageRow
 	Load     []TopBy
 
-	Bannable, Changeable, Overridable bool // there is what changes it
+	Bannable, Changeable, Overridable bool // it can be changed
 
-	Asked, AskedError         string // a client
+	Asked, AskedError         string // the client that was asked about
 	BansError, OverridesError string
 
-	AskedAddress bool // Asked is one, or a prefix
+	AskedAddress bool // Asked is an address or a prefix
 	Explained    explained
 	Bans         struct {
 		Bans []struct {
@@ -100,7 +100,7 @@ type page struct {
 	}
 }
 
-// explained is what is said of a client.
+// explained is the explanation for a client.
 type explained struct {
 	Text  string
 	Rules []struct {
@@ -113,7 +113,7 @@ type explained struct {
 	}
 }
 
-// Rows of lists that are shown at most.
+// The most rows of lists that are shown.
 const (
 	shownClients, shownBans, shownChanges = 50, 50, 20
 	shownOverrides, shownGroups           = 50, 8
@@ -171,14 +171,14 @@ func (f *Front) page(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(out.Bytes())
 }
 
-// read takes of a document what the page shows; a document that is an error has nothing.
+// read takes what the page shows from a document; a document that is an error has nothing.
 func read(to, document any) {
 	if b, err := json.Marshal(document); err == nil {
 		_ = json.Unmarshal(b, to)
 	}
 }
 
-// jsonOf is an object of pairs, for a call.
+// jsonOf returns an object made from pairs, for a call.
 func jsonOf(pairs ...any) (string, error) {
 	object := map[string]any{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -188,7 +188,7 @@ func jsonOf(pairs ...any) (string, error) {
 	return string(b), err
 }
 
-// errorText is why a list could not be read, for the page.
+// errorText says why a list could not be read.
 func errorText(err error) string {
 	if err == nil {
 		return ""
@@ -207,7 +207,7 @@ func percentOf(share any) float64 {
 	return 0
 }
 
-// queryOf is a path with the parts of a key and, if there is one, a rule in its query.
+// queryOf returns a path with the parts of a key and, if there is one, a rule in its query.
 func queryOf(path string, parts []string, rule string) string {
 	q := url.Values{"key": parts}
 	if rule != "" {
@@ -216,7 +216,7 @@ func queryOf(path string, parts []string, rule string) string {
 	return path + "?" + q.Encode()
 }
 
-// shortNumber is a number for people.
+// shortNumber formats a number for people.
 func shortNumber(v any) string {
 	switch v := v.(type) {
 	case float64:
@@ -229,7 +229,7 @@ func shortNumber(v any) string {
 	return fmt.Sprint(v)
 }
 
-// shortSpan is a time in seconds for people, of which there may be none.
+// shortSpan formats a time in seconds for people; it may be missing.
 func shortSpan(seconds any) string {
 	switch v := seconds.(type) {
 	case float64:

@@ -8,10 +8,10 @@ import (
 	"strconv"
 )
 
-// peerKey is the key of a connection's other end in the context of its requests.
+// peerKey is the context key for the other end of a request's connection.
 type peerKey struct{}
 
-// withPeer notes who is at the other end of a connection.
+// withPeer stores the other end of a connection in its context.
 func withPeer(ctx context.Context, c net.Conn) context.Context {
 	if uid, ok := socketUser(c); ok {
 		return context.WithValue(ctx, peerKey{}, userName(uid))
@@ -19,7 +19,7 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// userName is how the log calls a user of this machine.
+// userName is a local user's name in the log.
 func userName(uid uint32) string {
 	id := strconv.FormatUint(uint64(uid), 10)
 	if u, err := user.LookupId(id); err == nil {
@@ -28,11 +28,11 @@ func userName(uid uint32) string {
 	return "user " + id
 }
 
-// tokenKey is the key of the name of a token in the context of a request.
+// tokenKey is the context key for the name of a request's token.
 type tokenKey struct{}
 
-// peer is who calls, for the log: an address, or a user of this machine on a Unix socket, behind
-// the name of the token.
+// peer names the caller, for the log: an address, or on a Unix socket a local user, after the name of the
+// token.
 func peer(r *http.Request) string {
 	at := place(r)
 	if name, ok := r.Context().Value(tokenKey{}).(string); ok {

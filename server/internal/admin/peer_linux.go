@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketUser is the user who has connected by a Unix socket, as the kernel says.
+// socketUser returns the user who connected by a Unix socket, according to the kernel.
 func socketUser(c net.Conn) (uid uint32, ok bool) {
 	u, ok := c.(*net.UnixConn)
 	if !ok {

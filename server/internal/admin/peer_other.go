@@ -4,5 +4,5 @@ package admin
 
 import "net"
 
-// socketUser is not known here.
+// socketUser is unknown here.
 func socketUser(net.Conn) (uid uint32, ok bool) { return 0, false }

@@ -8,8 +8,8 @@ import (
 	"github.com/fastlimit/fastlimit/internal/denial"
 )
 
-// reload answers POST /v1/reload when the other configuration holds, or with all that is
-// wrong with it, one by one in errors.
+// reload answers POST /v1/reload when the new configuration is in force, or with everything that is wrong
+// with it, listed in errors.
 func (f *Front) reload(w http.ResponseWriter, r *http.Request) {
 	if f.Reload == nil {
 		problem(w, http.StatusNotFound, "this server has no configuration file to read again")

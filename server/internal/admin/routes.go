@@ -14,8 +14,7 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/text"
 )
 
-// routes are on a mux of their own, so that nothing a dependency registers on the
-// default one is served.
+// routes use a mux of their own, so that nothing a dependency registers on the default one is served.
 func (f *Front) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
@@ -48,7 +47,7 @@ func (f *Front) routes() *http.ServeMux {
 	return mux
 }
 
-// cmdline tells the program's name alone: its flags may have passwords.
+// cmdline shows only the program's name: its flags may contain passwords.
 func cmdline(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	io.WriteString(w, filepath.Base(os.Args[0]))
@@ -74,13 +73,13 @@ func refuseOtherSites(next http.Handler) http.Handler {
 	})
 }
 
-// readers refuses who may not even read, but for what load balancers and supervisors ask.
+// readers refuses callers that may not even read, except on the paths of load balancers and supervisors.
 func (f *Front) readers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who := f.Operator()
 		authorization := r.Header.Get("Authorization")
 		if status, err := who.CheckRead(f.Addr(), authorization); err != nil && r.URL.Path != "/livez" && r.URL.Path != "/readyz" {
-			if r.URL.Path == "/" { // browsers ask people then
+			if r.URL.Path == "/" { // then browsers ask for a password
 				w.Header().Add("WWW-Authenticate", `Basic realm="fastlimit: a token as the password"`)
 			}
 			refuse(w, status, err)
@@ -93,7 +92,7 @@ func (f *Front) readers(next http.Handler) http.Handler {
 	})
 }
 
-// refuse answers who may not do something.
+// refuse answers a caller without permission.
 func refuse(w http.ResponseWriter, status int, err error) {
 	if status == http.StatusUnauthorized {
 		w.Header().Add("WWW-Authenticate", "Bearer")
@@ -101,8 +100,7 @@ func refuse(w http.ResponseWriter, status int, err error) {
 	problem(w, status, err.Error())
 }
 
-// changes is for calls that change something, from whom a form of a page is not
-// enough.
+// changes is for calls that change something, which a page's form must not be able to make.
 func changes(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		call := callOf(r)
@@ -114,8 +112,8 @@ func changes(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// byOperator is for calls that change how requests are decided. Browsers ask before they
-// send PUT or DELETE for a page, and nothing here says yes.
+// byOperator is for calls that change how requests are decided. Browsers ask before they send PUT or DELETE
+// for a page, and nothing here allows it.
 func (f *Front) byOperator(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		call := callOf(r)
@@ -131,8 +129,8 @@ func (f *Front) byOperator(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// callOf is what package guard, which also serves fasthttp, wants to know of a
-// request. A length of -1, of a chunked body, is a body too.
+// callOf converts a request for package guard, which also serves fasthttp. A length of -1, from a chunked
+// body, is a body too.
 func callOf(r *http.Request) guard.Call {
 	return guard.Call{
 		Method: r.Method, ContentType: r.Header.Get("Content-Type"), HasBody: r.ContentLength != 0,

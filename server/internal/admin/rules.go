@@ -29,7 +29,7 @@ func (f *Front) changeRule(w http.ResponseWriter, r *http.Request) {
 	writeReply(w, reply, err)
 }
 
-// undoRule answers DELETE /v1/rules/NAME[?all_nodes=true], which takes back what was changed of it.
+// undoRule answers DELETE /v1/rules/NAME[?all_nodes=true], which reverts the rule's changes.
 func (f *Front) undoRule(w http.ResponseWriter, r *http.Request) {
 	if f.Rules == nil {
 		noLiveRules(w)

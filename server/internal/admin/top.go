@@ -15,8 +15,7 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/text"
 )
 
-// maxTop bounds a reply: about as many clients as a table tracks by default, and
-// more than anybody reads.
+// maxTop bounds a reply: about as many clients as a table tracks by default, and more than anybody reads.
 const (
 	defaultTop = 20
 	maxTop     = 1000
@@ -25,14 +24,14 @@ const (
 // TopOrders are what clients can be sorted by; the first is the default.
 var TopOrders = []string{"rate", "denied", "share", "key"}
 
-// ErrNotTracked is what Config.Top returns if there is nothing to tell.
+// ErrNotTracked is what Config.Top returns if no clients are tracked.
 var ErrNotTracked = errors.New("no client is tracked: top_talkers is 0, or memory is too small for it; set it to 1024, or raise memory")
 
 // TopQuery is what GET /v1/top asks for.
 type TopQuery struct {
-	N    int    // clients at most
+	N    int    // most clients
 	Sort string // one of TopOrders
-	Rule string // of which rule; "": of all
+	Rule string // whose clients; "": of all rules
 }
 
 // Top is the document of /v1/top. Its names are part of the contract: fields are added,
@@ -42,8 +41,7 @@ type Top struct {
 	Totals  TopTotals   `json:"totals"`
 }
 
-// TopClient is a client among those that send most; see [toptalkers.Talker], which counts
-// in units of its rule and over all nodes.
+// TopClient is a top talker; see [toptalkers.Talker], which counts in units of its rule and over all nodes.
 type TopClient struct {
 	Rule  string  `json:"rule"`
 	Key   string  `json:"key"`
@@ -51,17 +49,17 @@ type TopClient struct {
 	Error float64 `json:"error"`
 
 	Denied   float64  `json:"denied"`             // of Rate; a lower bound, ± Error
-	Limit    *float64 `json:"limit"`              // what it may sustain; null: it has no limit
+	Limit    *float64 `json:"limit"`              // the rate it may sustain; null: it has no limit
 	Share    *float64 `json:"share"`              // Rate / Limit
-	Override bool     `json:"override,omitempty"` // Limit is not that of the rule
+	Override bool     `json:"override,omitempty"` // Limit is not the rule's
 	Mode     string   `json:"mode"`               // of the rule
 	BannedBy string   `json:"banned_by,omitempty"`
 	Banned   float64  `json:"banned_for"` // seconds; 0: it is not
 	Nodes    []string `json:"nodes"`
-	Parts    []string `json:"key_parts"` // as calls that name a client take them; null: not known
+	Parts    []string `json:"key_parts"` // as requests that name a client take them; null: unknown
 }
 
-// TopTotals is what this node does, over the last 2 to 3 s.
+// TopTotals is this node's rates over the last 2 to 3 s.
 type TopTotals struct {
 	Requests float64   `json:"requests"`
 	Admitted float64   `json:"admitted"`
@@ -69,24 +67,24 @@ type TopTotals struct {
 	Rules    []TopRule `json:"rules"` // in the order of the configuration
 
 	Clients     uint32    `json:"distinct_clients"` // in the window of the first-seen filter, estimated
-	Bans        int       `json:"bans"`             // that run now, of rules and operators
+	Bans        int       `json:"bans"`             // that run now, by rules and operators
 	Connections int       `json:"connections"`
 	Store       *TopStore `json:"store,omitempty"`
 	Uptime      float64   `json:"uptime_seconds"`
 
-	// UntrustedProxies are addresses through which others come, who all count as one client
-	// until trusted_proxies names them.
+	// UntrustedProxies are addresses through which others come. Those all count as one client until
+	// trusted_proxies names the address.
 	UntrustedProxies []netip.Addr `json:"untrusted_proxies,omitempty"`
 }
 
-// TopRule is what a rule decides. One in shadow mode only counts what it would deny.
+// TopRule is a rule's decisions. In shadow mode it only counts what it would deny.
 type TopRule struct {
 	Rule     string  `json:"rule"`
 	Mode     string  `json:"mode"`
 	Admitted float64 `json:"admitted"`
 	Denied   float64 `json:"denied"`
 	Bans     int     `json:"bans"`
-	LiveFor  float64 `json:"live_for"` // seconds until it is as the file says again; 0: it is
+	LiveFor  float64 `json:"live_for"` // seconds until it is as in the file again; 0: it is
 }
 
 // TopStore is the store that nodes share.
@@ -96,8 +94,8 @@ type TopStore struct {
 	Operations float64 `json:"operations"`
 }
 
-// TopBy is the document of /v1/top?by=net. As in Top, numbers are per second, and names are
-// part of the contract.
+// TopBy is the document of /v1/top?by=net. As in Top, numbers are per second, and names are part of the
+// contract.
 type TopBy struct {
 	By       string            `json:"by"`
 	Requests float64           `json:"requests"` // all that belong to a group
@@ -146,7 +144,7 @@ func (f *Front) top(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, b, err)
 }
 
-// number is a number of a query, from 1 to most, or answers that it is none.
+// number returns a number of a query, from 1 to most, or answers that it is invalid.
 func number(w http.ResponseWriter, r *http.Request, name string, absent, most int) (n int, ok bool) {
 	q := r.URL.Query()
 	if !q.Has(name) {

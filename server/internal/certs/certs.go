@@ -1,7 +1,6 @@
-// Package certs has the certificate of a listener, which it reads again when its files
-// change. A certificate and its key are two files and become one pair here: either a new
-// pair is whole, or the old one stays. So it does not matter in which order they are
-// written, nor when they are looked at in between.
+// Package certs holds a listener's certificate, and reads it again when its files change. A certificate and
+// its key are two files and one pair here: either a new pair is complete, or the old one stays. So the order
+// in which they are written does not matter, nor when they are checked in between.
 package certs
 
 import (
@@ -23,7 +22,7 @@ import (
 
 // Problem is what is wrong with a pair of files.
 type Problem struct {
-	Key bool // it is about the key, else about the certificate
+	Key bool // about the key, else about the certificate
 	Err error
 }
 
@@ -33,7 +32,7 @@ func (p *Problem) Error() string { return p.Err.Error() }
 // Unwrap returns the cause.
 func (p *Problem) Unwrap() error { return p.Err }
 
-// Parse makes a pair of the content of two files in PEM. Its error is a *[Problem].
+// Parse makes a pair from the content of two PEM files. Its error is a *[Problem].
 func Parse(cert, key []byte) (*tls.Certificate, error) {
 	block, _ := pem.Decode(cert)
 	if block == nil {
@@ -65,17 +64,17 @@ func Read(readFile func(path string) ([]byte, error), certFile, keyFile string) 
 	return Parse(cert, key)
 }
 
-// Store is a pair that follows its files. Get is safe for concurrent use, and so is Look.
+// Store is a pair that follows its files. Get and Look are safe for concurrent use.
 type Store struct {
 	certFile, keyFile string
 	log               *slog.Logger
 	current           atomic.Pointer[tls.Certificate]
 
-	mu      sync.Mutex
-	seen    [2]fs.FileInfo // of the files that were read last, with or without success
-	failed  bool           // they make no pair
-	told    bool           // and that is logged
-	expired bool           // that current has expired is logged
+	mu       sync.Mutex
+	seen     [2]fs.FileInfo // of the files last read, with or without success
+	failed   bool           // they are not a valid pair
+	reported bool           // and that has been logged
+	expired  bool           // that current has expired has been logged
 }
 
 // Open reads the pair for the first time.
@@ -95,16 +94,16 @@ func (s *Store) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.c
 // NotAfter is when the certificate in use expires.
 func (s *Store) NotAfter() time.Time { return s.current.Load().Leaf.NotAfter }
 
-// Look reads the files again if they have changed, or in any case. It is called once a
-// second. A failure is logged once, and not before the same files have been seen twice:
-// they may be about to be replaced, one after the other.
+// Look reads the files again if they have changed, or if anyway is set. It is called once a second. A failure
+// is logged once, and only after the same files have been seen twice: they may be about to be replaced, one
+// after the other.
 func (s *Store) Look(anyway bool, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	seen := look(s.certFile, s.keyFile)
 	if anyway || !same(seen, s.seen) {
-		s.told = false
-	} else if !s.failed || s.told {
+		s.reported = false
+	} else if !s.failed || s.reported {
 		s.watch(now)
 		return
 	}
@@ -114,10 +113,10 @@ func (s *Store) Look(anyway bool, now time.Time) {
 	s.failed = err != nil
 	switch old := s.current.Load(); {
 	case err != nil && again:
-		s.told = true
+		s.reported = true
 		s.log.Error("the certificate was not replaced: the files do not match; the old one stays in use",
 			slog.String("cert_file", s.certFile), slog.String("key_file", s.keyFile), slog.String("error", err.Error()))
-	case err != nil: // see next time
+	case err != nil: // try again next time
 	case !bytes.Equal(old.Certificate[0], pair.Certificate[0]):
 		s.expired = false
 		s.log.Info("the certificate was replaced", slog.String("cert_file", s.certFile), slog.Time("not_after", pair.Leaf.NotAfter))

@@ -7,38 +7,38 @@ import (
 	"time"
 )
 
-// Conn is a connection of a traffic listener, or a stream of one. It belongs to the goroutine
-// that serves it, which is the only one that closes it. Each part says who else may touch it.
-// What every request reads comes first.
+// Conn is a connection of a traffic listener, or a stream of one. It belongs to the goroutine that serves it,
+// which is the only one that closes it. Each part says who else may touch it. The fields that every request
+// reads come first.
 type Conn struct {
 	net.Conn
 	addr  netip.Addr // of the client: the peer, unless a PROXY header names another one
 	conns *Conns
 
-	activity           // its phase: any goroutine reads it
-	orders   orders    // what others want: any goroutine gives them
+	activity           // its phase: any goroutine may read it
+	orders   orders    // from others: any goroutine may give them
 	out      output    // its answers
-	in       input     // what was read of it
-	large    largeHead // a head that takes the larger reader
-	awaits   awaited   // what its request waits for: any goroutine ends that
-	entry    entry     // what Conns knows of it: guarded by conns.mu
-	parking  parking   // how it comes to have no goroutine
+	in       input     // what was read from it
+	large    largeHead // a head that needs the larger reader
+	awaits   awaited   // what its request waits for: any goroutine may end that
+	entry    entry     // its state in Conns: guarded by conns.mu
+	parking  parking   // how it gives up its goroutine
 
 	// Set before others see it.
 	options *Options // of its listener when it was accepted; nil for a stream
 	from    *Listener
-	opening *opening // what it goes through before its first request; nil: nothing
-	parent  *Session // whose stream it is; nil: a connection of its own
-	atDoor  bool     // it has no goroutine and no place: who accepts connections answers it
+	opening *opening // what comes before its first request; nil: nothing
+	parent  *Session // the session of a stream; nil: not a stream
+	atDoor  bool     // it has no goroutine and no slot: the goroutine that accepts connections answers it
 }
 
 // Close implements net.Conn and does nothing: fasthttp calls it when it is done,
 // and [Listener.serve] decides whether the connection goes on.
 func (c *Conn) Close() error { return nil }
 
-// orders are what other goroutines want of a connection. Any goroutine gives them. That of
-// the connection looks at them when a deadline in the past has woken it, and before it
-// answers; some it gives itself, or takes back.
+// orders are what other goroutines want a connection to do. Any goroutine may give them. The connection's own
+// checks them when a deadline in the past has woken it, and before it answers; some it gives itself, or takes
+// back.
 type orders struct {
 	leave   atomic.Bool // its next answer is its last
 	woken   atomic.Bool // a read deadline was set to make it read again
@@ -64,9 +64,8 @@ func (c *Conn) wake() {
 	c.resume()
 }
 
-// interrupt ends what the connection is doing. A read ends with a timeout, which
-// the client is told; a write ends the connection; a request that waits is denied.
-// Other goroutines call it.
+// interrupt ends what the connection is doing. A read ends with a timeout, which is reported to the client; a
+// write ends the connection; a request that waits is denied. Other goroutines call it.
 func (c *Conn) interrupt(p phase) {
 	switch p {
 	case writing, opens, streaming:
@@ -93,7 +92,7 @@ func (c *Conn) finish() {
 	if !c.out.closed && !c.orders.evicted.Load() && (c.out.unread || c.orders.leave.Load()) {
 		c.linger(nc)
 	}
-	if c.orders.reset.Load() { // by the end of its upstream it may get here before Reset has got to the socket
+	if c.orders.reset.Load() { // after its upstream ended it may get here before Reset reaches the socket
 		resetOnClose(c.socket())
 	}
 	nc.Close()

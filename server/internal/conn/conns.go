@@ -13,21 +13,20 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Conns are the open connections of all traffic listeners. It bounds their
-// number, ends those that are too slow, and ends all of them when the server drains.
-// Safe for concurrent use. The zero value is not usable: call [New].
+// Conns are the open connections of all traffic listeners. It bounds their number, ends those that are too
+// slow, and ends all when the server drains. Safe for concurrent use. The zero value is not usable: call
+// [New].
 //
-// fasthttp would set three deadlines per request and read the clock for each.
-// Here a request only notes the tick in which a phase began, and one goroutine
-// sweeps all connections.
+// fasthttp would set three deadlines per request and read the clock for each. Here a request only records the
+// tick in which a phase began, and one goroutine sweeps all connections.
 type Conns struct {
-	// What requests read.
+	// Read by requests.
 	tick    atomic.Uint32 // counts sweeps
 	crowded atomic.Bool   // nearly full: denied clients are disconnected
 	drains  atomic.Bool   // each answer is its connection's last
-	poller  poller        // of clients whose requests wait, and of parked connections
+	poller  poller        // watches clients of waiting requests, and parked connections
 
-	limits  Limits                // Max, PerClient and Streams are guarded by mu; the others stay
+	limits  Limits                // Max, PerClient and Streams are guarded by mu; the others do not change
 	large   int                   // most connections with the larger reader
 	timeout [phases]time.Duration // guarded by mu
 	period  time.Duration         // between sweeps; guarded by mu
@@ -41,7 +40,7 @@ type Conns struct {
 	longs   group // with the larger reader
 	gone    group // dismissed to make room, not closed yet
 	peers   map[netip.Addr]*group
-	quiet   []*Conn // of lookAtQuiet
+	quiet   []*Conn // scratch of lookAtQuiet
 	streams streamCount
 
 	rejected, dismissed [reasonCount]atomic.Uint64
@@ -49,14 +48,13 @@ type Conns struct {
 	tlsErrors           [tlsClasses]atomic.Uint64
 	acceptErrors        atomic.Uint64
 	resets              atomic.Uint64
-	atDoor, kept        atomic.Uint64     // connections that were answered at the door, all others
-	waited              latency.Histogram // time in line of requests
-	waitErrors          sync.Once         // logs that requests cannot wait
+	atDoor, kept        atomic.Uint64     // connections answered at the door, and all others
+	waited              latency.Histogram // time that requests waited for a slot
+	waitErrors          sync.Once         // logs once that requests cannot wait
 	report              report
 }
 
-// reason says why a connection was refused or ended early. The set is closed:
-// it is a label.
+// reason says why a connection was refused or ended early. The set is closed: it is a label.
 type reason uint8
 
 const (
@@ -109,13 +107,11 @@ func (c *Conns) client(addr netip.Addr) netip.Addr {
 	return logs.Subscriber(addr)
 }
 
-// admit adds a new connection. If there are too many it dismisses another one to
-// make room, and refuses only if all others are in the middle of a request that is
-// making progress.
+// admit adds a new connection. If there are too many it dismisses another one to make room, and refuses only
+// if all others are in the middle of a request that is making progress.
 //
-// If one client has too many, its own longest idle connection goes. Refusing the
-// new one would let whoever came first lock out everybody else behind the same
-// address; dismissing costs an idle client one reconnect.
+// If one client has too many, its own longest idle connection goes. Refusing the new one would let whoever
+// came first lock out everybody else at the same address; dismissing costs an idle client one reconnect.
 func (c *Conns) admit(cn *Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,8 +137,7 @@ func (c *Conns) admit(cn *Conn) bool {
 	return true
 }
 
-// identify counts a connection to its client, which a PROXY header has named. It
-// reports false if it has to end.
+// identify counts a connection for the client that a PROXY header named. It reports false if it has to end.
 func (c *Conns) identify(cn *Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,7 +170,7 @@ func (c *Conns) countLocked(cn *Conn, client netip.Addr) {
 	cn.entry.peer.add(cn)
 }
 
-// admitLarge lends the larger reader to a connection.
+// admitLarge counts a connection that uses the larger reader.
 func (c *Conns) admitLarge(cn *Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -241,8 +236,8 @@ func (c *Conns) gaugeLocked() {
 	}
 }
 
-// waitForDismissed waits for a moment while so many dismissed connections are still open that
-// accepting has to wait for them.
+// waitForDismissed waits briefly while so many dismissed connections are still open that accepting must
+// pause.
 func (c *Conns) waitForDismissed() {
 	for range 100 {
 		if !c.busy() {
@@ -252,15 +247,14 @@ func (c *Conns) waitForDismissed() {
 	}
 }
 
-// busy reports whether there are so many.
+// busy reports whether there are that many.
 func (c *Conns) busy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.gone.members) >= maxGone
 }
 
-// onState is called by fasthttp at every change of state, twice per request, and
-// must be cheap.
+// onState is called by fasthttp at every change of state, twice per request, and must be cheap.
 func (c *Conns) onState(nc net.Conn, state fasthttp.ConnState) {
 	cn, ok := nc.(*Conn)
 	if !ok {
@@ -268,8 +262,8 @@ func (c *Conns) onState(nc net.Conn, state fasthttp.ConnState) {
 	}
 	switch state {
 	case fasthttp.StateActive:
-		// Not before anything has been read, and not again for a long head, which
-		// would give a client the time for it twice.
+		// Not before anything has been read, and not again for a long head, or a client would get its time
+		// twice.
 		if !cn.in.unborn && !cn.large.active {
 			cn.enter(reading)
 		}

@@ -1,8 +1,6 @@
-// Package conn has the connections of the server's traffic: listeners, the
-// accept loop, who goes where there are too many, timeouts, the strict reader of
-// HTTP/1 framing, and what a drain does with them. It knows nothing of rules: a
-// [Listener] gets its [Handlers], and these ask the connection of a request what
-// they need ([Of]).
+// Package conn has the connections of the server's traffic: listeners, the accept loop, eviction when there
+// are too many, timeouts, the strict reader of HTTP/1 framing, and draining. It knows nothing of rules: a
+// [Listener] gets its [Handlers], and these ask the connection of a request what they need ([Of]).
 //
 //		socket ─► door ─► AnswerNow ─► close                        a simple request that is the last
 //		       └► Listener.take ─► Conns.admit                      room, or a 503

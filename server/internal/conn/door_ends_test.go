@@ -27,9 +27,9 @@ func (w *ways) door(t *testing.T) *door {
 	return newDoorOf(w.listener, raw)
 }
 
-// settle has the listener take what is left and end.
-func (w *ways) settle() {
-	w.listener.Settle()
+// drain makes the listener take what is left and end.
+func (w *ways) drain() {
+	w.listener.Drain()
 	go w.listener.Accept()
 	<-w.listener.accepted
 }
@@ -55,7 +55,7 @@ func TestDoorWithoutDescriptors(t *testing.T) { // not parallel: it lowers the l
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
 		t.Fatal(err)
 	}
-	first, second := d.turn(), d.turn()
+	first, second := d.step(), d.step()
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestDoorWithoutDescriptors(t *testing.T) { // not parallel: it lowers the l
 	if d.err != nil || d.taken != 5 {
 		t.Errorf("%v after %d connections", d.err, d.taken)
 	}
-	w.settle()
+	w.drain()
 }
 
 // While many dismissed connections are still open, no door sleeps with the poller's lock: if it
@@ -105,8 +105,8 @@ func TestDoorLooksAfterThoseWhoRest(t *testing.T) {
 	})
 	<-entered
 	var waiting sync.WaitGroup
-	for i, look := range []func(*door) error{(*door).turn, func(d *door) error {
-		w.listener.ln.settling.Store(true)
+	for i, look := range []func(*door) error{(*door).step, func(d *door) error {
+		w.listener.ln.draining.Store(true)
 		return d.run(true)
 	}} {
 		_, _ = io.WriteString(dialFrom(t, "127.0.0.1", w.addr), "GET /deny HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -118,7 +118,7 @@ func TestDoorLooksAfterThoseWhoRest(t *testing.T) {
 		waiting.Go(func() { _ = look(d) })
 		eventually(t, func() bool { _, kept := w.Accepted(); return kept == uint64(i)+1 })
 	}
-	w.settle()
+	w.drain()
 	waiting.Wait()
 }
 
@@ -144,6 +144,6 @@ func TestUnixResetAtTheDoor(t *testing.T) {
 		}
 		c.Close()
 	}
-	w.listener.Settle()
+	w.listener.Drain()
 	<-w.listener.accepted
 }

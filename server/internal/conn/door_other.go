@@ -4,11 +4,11 @@ package conn
 
 import "net"
 
-// pollable is ln itself: nobody needs its descriptor here.
+// pollable returns ln unchanged: nobody needs its descriptor here.
 func pollable(ln net.Listener) (net.Listener, error) { return ln, nil }
 
-// accept serves connections, each on a goroutine of its own, until the listener is closed or
-// settled. Nothing is answered at the door here.
+// accept serves connections, each on its own goroutine, until the listener is closed or drained. Nothing is
+// answered at the door here.
 func (l *Listener) accept() error {
 	return l.ln.each(func() error {
 		l.conns.waitForDismissed()

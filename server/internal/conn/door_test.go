@@ -289,7 +289,7 @@ func TestWhoRestsAtTheDoor(t *testing.T) {
 				_ = c.(*net.TCPConn).CloseWrite()
 			}
 		}
-		w.listener.Settle()
+		w.listener.Drain()
 		accept()
 		<-w.listener.accepted
 		want := [...]uint64{n, 0, 0}
@@ -314,7 +314,7 @@ func TestQueueIsAnsweredAtTheDoor(t *testing.T) {
 		_, _ = io.WriteString(c, closing("/1"))
 		all = append(all, c)
 	}
-	w.listener.Settle()
+	w.listener.Drain()
 	accept()
 	w.listener.Close(time.Now().Add(time.Minute))
 	for i, c := range all {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// neverNoted is no since that there is.
+// neverNoted differs from every real since.
 const neverNoted since = 1<<64 - 1
 
 // LastAnswers makes the next answer of every connection its last.
@@ -16,8 +16,7 @@ func (c *Conns) LastAnswers() {
 	c.lastAnswersLocked(nil)
 }
 
-// lastAnswersLocked is for the connections of one listener, or of all if it is nil, as are
-// the methods below.
+// lastAnswersLocked is for the connections of one listener, or of all if it is nil, like the methods below.
 func (c *Conns) lastAnswersLocked(l *Listener) {
 	for _, cn := range c.all.members {
 		if !cn.of(l) {
@@ -31,9 +30,8 @@ func (c *Conns) lastAnswersLocked(l *Listener) {
 	}
 }
 
-// DismissQuiet is for draining. It dismisses the connections that no request has
-// used since the last call, or, with all, every connection that waits for a request.
-// It returns how many connections are open.
+// DismissQuiet is for draining. It dismisses the connections that no request has used since the last call or,
+// with all, every connection that waits for a request. It returns how many connections are open.
 //
 // A connection with the phase and tick of the last call was not used in between:
 // an answer would have ended it.
@@ -77,8 +75,8 @@ func (c *Conns) openLocked(l *Listener) (n int) {
 	return n
 }
 
-// EndTunnels ends the connections that were upgraded, which may go on for ever: those that
-// are sending just now end with their next byte.
+// EndTunnels ends upgraded connections, which might last forever. Those that are sending right now end with
+// their next byte.
 func (c *Conns) EndTunnels() {
 	c.noTunnels.Store(true)
 	c.endTunnels(nil)
@@ -99,7 +97,7 @@ func (c *Conns) EmptyWithin(most time.Duration) bool {
 	return c.emptyWithin(nil, most, time.Millisecond)
 }
 
-// emptyWithin looks again after each step.
+// emptyWithin checks again after each step.
 func (c *Conns) emptyWithin(l *Listener, most, step time.Duration) bool {
 	for end := time.Now().Add(most); c.open(l) > 0; time.Sleep(step) {
 		if time.Now().After(end) {
@@ -109,9 +107,9 @@ func (c *Conns) emptyWithin(l *Listener, most, step time.Duration) bool {
 	return true
 }
 
-// CloseAll closes all connections and returns how many there were. It does not wait
-// for them, as Close does for a resident whose decision is waiting for a store. Who waits
-// for a place is denied; after a drain nobody does.
+// CloseAll closes all connections and returns how many there were. It does not wait for them, as Close would
+// for a resident whose decision waits for a store. Requests that wait for a slot are denied; after a drain
+// there are none.
 func (c *Conns) CloseAll() int { return c.closeAll(nil) }
 
 func (c *Conns) closeAll(l *Listener) int {
@@ -124,7 +122,7 @@ func (c *Conns) closeAll(l *Listener) int {
 		cn.awaits.giveUp()
 		go func() {
 			cn.socket().Close()
-			cn.resume() // not before: it could be just about to park
+			cn.resume() // not before: it could be about to park
 		}()
 	}
 	return c.openLocked(l)

@@ -149,7 +149,7 @@ func (e *everyEnd) watchOver(t *testing.T, stop <-chan struct{}) {
 func (e *everyEnd) drain(t *testing.T) {
 	e.LastAnswers()
 	for _, l := range e.listeners {
-		l.Settle()
+		l.Drain()
 	}
 	for _, l := range e.listeners {
 		l.Close(time.Now().Add(time.Minute))

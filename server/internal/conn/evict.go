@@ -17,14 +17,14 @@ const (
 	groupKinds
 )
 
-// entry is what Conns knows of a connection. Guarded by conns.mu.
+// entry is a connection's state in Conns. Guarded by conns.mu.
 type entry struct {
 	session *Session          // its streams; nil: it speaks HTTP/1
 	places  [groupKinds]int32 // index in each group; -1: not a member
-	client  netip.Addr        // whom PerClient bounds; invalid: nobody
+	client  netip.Addr        // the client that PerClient bounds; invalid: none
 	peer    *group            // connections of client
-	noted   since             // as the drain saw it
-	looked  since             // as lookAtQuiet saw it
+	noted   since             // as last seen by the drain
+	looked  since             // as last seen by lookAtQuiet
 }
 
 // clear takes a new connection out of all groups.
@@ -36,7 +36,7 @@ func (e *entry) clear() {
 
 func (e *entry) in(g groupKind) bool { return e.places[g] >= 0 }
 
-// streams are those of a connection; none if it speaks HTTP/1.
+// streams returns a connection's streams; none if it speaks HTTP/1.
 func (e *entry) streams() []*Conn {
 	if e.session == nil {
 		return nil
@@ -46,19 +46,17 @@ func (e *entry) streams() []*Conn {
 
 // group is a set of open connections. Guarded by conns.mu.
 //
-// It keeps no order of idleness, since requests note their phase without a lock.
-// When a connection has to go, the group is ranked, and the ranking serves an
-// eighth of the group's size in evictions; connections that have changed their
-// phase since then are skipped. So an eviction costs an amortized 8·log n steps, and
-// a connection that was denied or became idle after the ranking may go that much
-// later than it should.
+// It keeps no order of idleness, since requests record their phase without a lock. When a connection has to
+// go, the group is ranked, and the ranking serves an eighth of the group's size in evictions; connections
+// whose phase has changed since are skipped. So an eviction costs an amortized 8·log n steps, and a
+// connection that was denied or became idle after the ranking may go that much later than it should.
 type group struct {
 	kind    groupKind
 	members []*Conn
 	streams int // of a peer: in progress on its connections
 
 	ranked []ranked // candidates, unordered
-	order  []uint64 // the same as numbers: class, age, index in ranked; the last one goes next
+	order  []uint64 // the same as numbers: class, age, index in ranked; the last goes next
 	tick   uint32   // of the ranking
 	asked  int      // calls of victim since then
 	none   bool     // the ranking was empty from the start
@@ -78,12 +76,12 @@ type class uint8
 const (
 	classLingering class = iota // has its last answer
 	classDenied                 // waits, and was denied
-	classQueued                 // waits for its place in line: its client exceeds a limit
-	classWaiting                // waits: it costs its client a new connection at most
-	classReading                // is in the middle of a head or of a body that nobody needs, the oldest first
+	classQueued                 // waits for its slot: its client exceeds a limit
+	classWaiting                // waits: it costs its client at most a new connection
+	classReading                // in the middle of a head or of an unneeded body, the oldest first
 	classWriting                // does not take its answer
 	classAdmitted               // its request was admitted: an upload, or a WebSocket, silent for the longest first
-	classNone                   // stays
+	classNone                   // must stay
 )
 
 func classify(p phase, age uint32) class {
@@ -127,15 +125,14 @@ func (g *group) remove(c *Conn) bool {
 	return true
 }
 
-// victim returns the connection that goes first, with its phase; nil if all
-// must stay.
+// victim returns the connection that goes first, with its phase, or nil if all must stay.
 func (g *group) victim(tick uint32) (*Conn, phase) {
 	if g.asked++; g.asked >= len(g.members)/8 || g.tick != tick {
 		g.rank(tick)
 	}
 	c, p := g.next()
-	// All candidates have gone or moved on: rank again. If there were none, do
-	// not: in a flood every new connection would pay for a ranking.
+	// All candidates have gone or moved on: rank again. If there were none, do not: in a flood every new
+	// connection would pay for a ranking.
 	if c == nil && !g.none {
 		g.rank(tick)
 		c, p = g.next()
@@ -157,7 +154,7 @@ func (g *group) next() (*Conn, phase) {
 	return nil, 0
 }
 
-// The numbers of a ranking: sorting those takes a quarter of the time that structs take.
+// A ranking as numbers, which sort four times as fast as structs.
 const (
 	placeBits = 28 // more than there can be descriptors
 	placeMask = 1<<placeBits - 1
@@ -177,7 +174,7 @@ func (g *group) rank(tick uint32) {
 			k = c.entry.session.class(tick)
 		}
 		if k == classQueued {
-			age = ^age // who has waited longest goes last: its turn comes next
+			age = ^age // the longest waiter goes last: its turn comes next
 		}
 		if k != classNone {
 			g.order = append(g.order, uint64(classNone-k)<<(placeBits+ageBits)|uint64(age)<<placeBits|uint64(len(g.ranked)))

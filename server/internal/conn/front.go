@@ -12,29 +12,28 @@ import (
 // cutGrace is how long connections get to end after they were cut.
 const cutGrace = time.Second
 
-// drainQuiet is how long a connection must have been idle for the drain to end
-// it: a client that has just got an answer, or has just connected, is about to
-// send.
+// drainQuiet is how long a connection must have been idle before the drain ends it: a client that has just
+// got an answer, or has just connected, is about to send.
 const drainQuiet = 500 * time.Millisecond
 
 // Front is all traffic listeners. They share their connections, so they start and
 // drain together; [Front.Set] replaces some of them. It implements lifecycle.Front.
 type Front struct {
 	Conns *Conns
-	// The listeners, and what they bind; owned by Set from Listen on.
+	// The listeners, and their addresses; owned by Set from Listen on.
 	Listeners []*Listener
 	Addresses []string
 
-	// Spare has Listen leave ports alone that another process shares, as the start fails anyway: whoever
-	// connects to them meanwhile would be reset.
+	// Spare makes Listen skip ports that another process shares, because the start will fail anyway: clients
+	// that connected to them meanwhile would be reset.
 	Spare bool
 
-	// LetGo is called when the drain stops accepting: those who wait for a place in line
-	// are denied, and nobody waits any more. nil: nobody ever waits.
+	// LetGo is called when the drain stops accepting: requests that wait for a slot are denied, and none wait
+	// any more. nil: none ever wait.
 	LetGo func()
 
 	mu        sync.Mutex
-	fail      func(error)    // of Begin; nil before; guarded by mu
+	fail      func(error)    // from Begin; nil before; guarded by mu
 	draining  bool           // no listener begins any more; guarded by mu
 	accepting sync.WaitGroup // begun under mu, before draining is set
 }
@@ -46,8 +45,8 @@ func (f *Front) Listen() error {
 	return BindAll(f.Listeners, f.Addresses, f.Spare)
 }
 
-// BindAll binds listeners to addresses. Ports that another process shares come last, and only if all
-// others are bound, unless they are spared: from then on clients come here.
+// BindAll binds listeners to addresses. Ports shared with another process come last, and only if all others
+// are bound and they are not spared: once bound they get clients.
 func BindAll(all []*Listener, addresses []string, spare bool) error {
 	var errs []error
 	for _, shared := range []bool{false, true} {
@@ -85,7 +84,7 @@ func (f *Front) Addrs() []net.Addr {
 	return all
 }
 
-// Begin accepts connections, until a drain. It calls fail for each listener that breaks.
+// Begin accepts connections until a drain. It calls fail for each listener that breaks.
 func (f *Front) Begin(fail func(error)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,12 +109,12 @@ func (f *Front) acceptLocked(l *Listener) {
 	})
 }
 
-// ErrNotServing says that nothing is served yet, or that the drain has begun.
+// ErrNotServing means that nothing is served yet, or that the drain has begun.
 var ErrNotServing = errors.New("the server is not serving")
 
-// Set replaces the listeners, unless it returns an error. New ones are bound already, and
-// begin to accept when ready has returned. Those that are gone take what is in their queues and
-// close; their connections end as those of a drain, within the timeout, while Set has returned.
+// Set replaces the listeners, unless it returns an error. New ones are bound already, and begin to accept
+// when ready has returned. Removed ones accept what is in their queues and close; their connections end as in
+// a drain, within the timeout, after Set has returned.
 func (f *Front) Set(next []*Listener, timeout time.Duration, ready func()) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -141,13 +140,13 @@ func (f *Front) Set(next []*Listener, timeout time.Duration, ready func()) error
 func (c *Conns) retire(l *Listener, timeout time.Duration) {
 	const step = 20 * time.Millisecond
 	l.Refuse()
-	time.Sleep(drainQuiet) // for those whom the kernel holds back until they send
-	l.Settle()
-	l.Close(time.Now().Add(SettleTime))
+	time.Sleep(drainQuiet) // for those held back by the kernel until they send
+	l.Drain()
+	l.Close(time.Now().Add(DrainTime))
 	c.mu.Lock()
 	c.lastAnswersLocked(l)
 	c.mu.Unlock()
-	c.dismissQuiet(l, false) // notes them
+	c.dismissQuiet(l, false) // records them
 	end := time.Now().Add(timeout)
 	for !c.emptyWithin(l, min(drainQuiet, time.Until(end)), step) && time.Until(end) > 0 {
 		c.dismissQuiet(l, false)
@@ -158,10 +157,9 @@ func (c *Conns) retire(l *Listener, timeout time.Duration) {
 	}
 }
 
-// Drain ends all connections without losing a request that has reached one: every
-// answer is the connection's last, no connection ends while its client may be about
-// to send, and idle ones are read once more before they end. It returns how many
-// were in the middle of a request and had to be cut.
+// Drain ends all connections without losing a request that has reached one: every answer is the connection's
+// last, no connection ends while its client may be about to send, and idle ones are read once more before
+// they end. It returns how many were in the middle of a request and had to be cut.
 func (f *Front) Drain(delay, timeout time.Duration) (cut int) {
 	for _, l := range f.listeners() {
 		l.AcceptAtOnce()
@@ -195,8 +193,8 @@ func (f *Front) listeners() []*Listener {
 	return f.Listeners
 }
 
-// stopAccepting closes the listeners once their queues are empty. It waits for a while for those
-// whom the kernel holds back until they send.
+// stopAccepting closes the listeners once their queues are empty. It waits a while for connections that the
+// kernel holds back until they send.
 func (f *Front) stopAccepting(wait time.Duration) {
 	f.mu.Lock()
 	f.draining = true
@@ -206,9 +204,9 @@ func (f *Front) stopAccepting(wait time.Duration) {
 		l.Refuse()
 	}
 	time.Sleep(wait)
-	late := time.Now().Add(SettleTime)
+	late := time.Now().Add(DrainTime)
 	for _, l := range all {
-		l.Settle()
+		l.Drain()
 	}
 	for _, l := range all {
 		l.Close(late)

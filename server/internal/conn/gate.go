@@ -7,12 +7,11 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/http1"
 )
 
-// gate reads the framing of HTTP/1 (RFC 9112) strictly, on the bytes of a
-// connection before fasthttp's parser gets them. fasthttp is lenient: it takes
-// a bare LF for the end of a line, spaces within a field name, folded lines,
-// Transfer-Encoding beside Content-Length and any chunk extension. Two readers
-// may then see two requests where a third sees one, and the raw bytes that
-// would tell are gone once fasthttp has parsed them.
+// gate checks the framing of HTTP/1 (RFC 9112) strictly, on the bytes of a connection before fasthttp's
+// parser gets them. fasthttp is lenient: it accepts a bare LF as a line end, spaces within a field name,
+// folded lines, Transfer-Encoding together with Content-Length and any chunk extension. Then one reader may
+// see two requests where another sees one, and the raw bytes that would reveal it are gone once fasthttp has
+// parsed them.
 //
 // The gate knows where each message ends, so it checks pipelined requests and
 // chunked bodies too. At the first violation it withholds the rest of the line,
@@ -22,9 +21,9 @@ import (
 // line, control bytes in field values, Host. Invariant: for every message that
 // fasthttp accepts both find the same end (FuzzGate).
 //
-// A line that arrives whole is checked in place. Of a line that is split over
-// several reads the gate keeps the first lineKept bytes, so a slow sender costs no
-// more memory than that. The zero value is ready. Used by the goroutine of its connection.
+// A line that arrives whole is checked in place. Of a line split over several reads the gate keeps the first
+// lineKept bytes, so a slow sender costs no more memory than that. The zero value is ready. Used by its
+// connection's goroutine.
 type gate struct {
 	state gateState
 
@@ -43,7 +42,7 @@ type gate struct {
 	heads   uint32     // messages begun so far; they are numbered from 1
 	last    uint32     // the message with Connection: close, 0: none yet
 	wrong   uint32     // the message with the violation, 0: none yet
-	problem *Violation // what it is
+	problem *Violation // the violation
 
 	kept []byte
 }
@@ -68,8 +67,8 @@ const lineKept = http1.MaxLine
 // Violation is a breach of the framing.
 type Violation = http1.Error
 
-// pass checks the bytes that were read, and returns how many of them fasthttp
-// may have. It may change the first one that is not; see refuse.
+// pass checks the bytes that were read, and returns how many fasthttp may have. It may change the first one
+// beyond; see refuse.
 func (g *gate) pass(p []byte) int {
 	for i := 0; i < len(p); {
 		switch g.state {
@@ -110,8 +109,8 @@ func (g *gate) pass(p []byte) int {
 	return len(p)
 }
 
-// skip counts a simple message that was answered without passing. The caller undoes
-// it with unskip if it was not answered.
+// skip counts a simple message that was answered without passing. The caller undoes it with unskip if it was
+// not answered.
 func (g *gate) skip(h *Head) (was gateSkip) {
 	was = gateSkip{g.forwarded, g.last}
 	g.heads++
@@ -122,7 +121,7 @@ func (g *gate) skip(h *Head) (was gateSkip) {
 	return was
 }
 
-// gateSkip is what skip may have changed.
+// gateSkip is the state that skip may have changed.
 type gateSkip struct {
 	forwarded bool
 	last      uint32
@@ -133,8 +132,8 @@ func (g *gate) unskip(was gateSkip) {
 	g.forwarded, g.last = was.forwarded, was.last
 }
 
-// keep adds to the line that is split over reads: its beginning up to lineKept
-// bytes, and after that its last byte.
+// keep adds to a line that is split over reads: its beginning up to lineKept bytes, and after that only its
+// last byte.
 func (g *gate) keep(b []byte) {
 	if !g.partial {
 		g.partial, g.kept = true, g.kept[:0]
@@ -153,10 +152,9 @@ func (g *gate) keep(b []byte) {
 	}
 }
 
-// refuse ends the stream at a violation in the line p[i:i+end]. What precedes
-// its LF may pass: without the LF it is no complete message. Where fasthttp
-// has no byte of the message yet, a substitute makes it answer instead of
-// taking the end of the stream for the end of an idle connection.
+// refuse ends the stream at a violation in the line p[i:i+end]. What precedes its LF may pass: without the LF
+// it is no complete message. If fasthttp has no byte of the message yet, a substitute makes it answer instead
+// of taking the end of the stream for the end of an idle connection.
 func (g *gate) refuse(p []byte, i, end int, v *Violation) int {
 	g.problem, g.wrong = v, g.heads
 	begun := g.state != gateRequestLine
@@ -244,7 +242,7 @@ func (g *gate) endOfMessage() {
 	}
 }
 
-// over reports whether nothing more passes, and what the reader is told then.
+// over reports whether nothing more passes, and the error for the reader then.
 func (g *gate) over() (bool, error) {
 	switch g.state {
 	case gateClosed:
@@ -255,7 +253,7 @@ func (g *gate) over() (bool, error) {
 	return false, nil
 }
 
-// violation returns what is wrong with a message, counted from 1; nil if nothing.
+// violation returns what is wrong with a message, counted from 1, or nil.
 func (g *gate) violation(message uint32) *Violation {
 	if g.wrong != message {
 		return nil

@@ -7,9 +7,9 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/text"
 )
 
-// plainFields returns the length of the field lines at the start of p that are
-// complete, valid and irrelevant to the framing, as nearly all are. The first other
-// line is left to field. This loop is what makes the gate cheap (BenchmarkGate).
+// plainFields returns the length of the field lines at the start of p that are complete, valid and irrelevant
+// to the framing, as nearly all are. The first other line is left to field. This loop is what makes the gate
+// cheap (BenchmarkGate).
 func plainFields(p []byte) (n int) {
 	for {
 		line := p[n:]
@@ -28,8 +28,7 @@ func plainFields(p []byte) (n int) {
 	}
 }
 
-// special reports whether a name of this length and first letter may be one
-// that field knows.
+// special reports whether a name of this length and first letter may be one that field handles.
 func special(length int, first byte) bool {
 	switch length {
 	case len("forwarded"): // and x-real-ip
@@ -44,8 +43,7 @@ func special(length int, first byte) bool {
 	return false
 }
 
-// field checks a field line of a head, and notes the fields that say where the
-// message ends.
+// field checks a field line of a head, and records the fields that say where the message ends.
 func (g *gate) field(line []byte) *Violation {
 	if line[0] == ' ' || line[0] == '\t' {
 		return http1.ErrFolded

@@ -30,8 +30,7 @@ func (d *door) read(s *socket) (n int, got arrival) {
 	return raw.read(d.buf)
 }
 
-// mayAnswer reports whether the first bytes of the connection are a request, and its answer is
-// ours to give.
+// mayAnswer reports whether the first bytes of the connection are a request that may be answered here.
 func (d *door) mayAnswer() bool {
 	l, o := d.l, d.l.options.Load()
 	d.conn = Conn{Conn: &d.sock, addr: d.sock.client(), conns: l.conns, from: l, options: o, atDoor: true}
@@ -41,8 +40,7 @@ func (d *door) mayAnswer() bool {
 	return l.answerNow != nil && o.TLS == nil && !o.trusts(d.conn.addr) && !l.conns.held(&d.conn)
 }
 
-// answer answers the request, and reports whether it has: then the connection is in other hands,
-// or closed.
+// answer answers the request, and reports whether it did. The connection has then been passed on or closed.
 func (d *door) answer(request []byte) (done bool) {
 	n, what := d.head.read(request)
 	if what != whole || n != len(request) {
@@ -69,7 +67,7 @@ func (d *door) answer(request []byte) (done bool) {
 		sent, _ = nowait.Send(d.sock.fd, d.out)
 	}
 	switch rest := d.out[sent:]; {
-	case len(rest) > 0 || c.out.unread || last && c.orders.leave.Load(): // who does not know that it is the last
+	case len(rest) > 0 || c.out.unread || last && c.orders.leave.Load(): // the client does not know that it is the last
 		d.finish(bytes.Clone(rest), last)
 	case last:
 		d.close(d.sock)
@@ -85,7 +83,7 @@ func (d *door) close(s socket) {
 	d.l.conns.atDoor.Add(1)
 }
 
-// keep has the connection served, from what was read of it on.
+// keep has the connection served, starting with what was read.
 func (d *door) keep(read []byte) {
 	nc, err := d.sock.keep()
 	if err != nil {
@@ -98,8 +96,8 @@ func (d *door) keep(read []byte) {
 	}
 }
 
-// finish has the rest of an answer sent by a goroutine: the client does not take all at once, or
-// is sending still. Then the connection ends if the answer is its last.
+// finish makes a goroutine send the rest of an answer: the client does not take it all at once, or is still
+// sending. Then the connection ends if the answer is its last.
 func (d *door) finish(rest []byte, last bool) {
 	c := d.place(resting{d.sock, d.conn.options, d.conn.in.gate, writing})
 	if c == nil {
@@ -117,8 +115,8 @@ func (d *door) finish(rest []byte, last bool) {
 	}()
 }
 
-// resting is a connection that was answered. Most clients of a flood leave with that, so it stays
-// at the door for a moment, without a place, a goroutine and the poller.
+// resting is a connection that was answered. Most clients of a flood leave after that, so it stays at the
+// door for a moment, without a slot, a goroutine or the poller.
 type resting struct {
 	socket
 	options *Options
@@ -128,12 +126,12 @@ type resting struct {
 
 const (
 	maxResting = 64
-	// restTime is how long a door that has nothing else to do waits before it looks which of those
-	// that rest have gone. A client that stays and asks again waits no longer than that.
+	// restTime is how long an idle door waits before it checks which resting connections have ended. A client
+	// that stays and asks again waits at most that long.
 	restTime = 50 * time.Microsecond
 )
 
-// rest has a connection rest. If there are too many the oldest one goes or is kept.
+// rest makes a connection rest. If there are too many, the oldest one is closed or kept.
 func (d *door) rest(r resting) {
 	if len(d.resting) == maxResting {
 		d.look(&d.resting[0])
@@ -142,7 +140,7 @@ func (d *door) rest(r resting) {
 	d.resting = append(d.resting, r)
 }
 
-// lookAtAll closes those who have gone, and keeps the others.
+// lookAtAll closes resting connections whose clients have gone, and keeps the others.
 func (d *door) lookAtAll() {
 	for i := range d.resting {
 		d.look(&d.resting[i])
@@ -151,7 +149,7 @@ func (d *door) lookAtAll() {
 	d.resting = d.resting[:0]
 }
 
-// look closes a connection whose client has gone, or has it served from what it has sent since.
+// look closes a connection whose client has gone, or has it served, starting with what was sent since.
 func (d *door) look(r *resting) {
 	read, got := d.read(&r.socket)
 	if got == gone {
@@ -164,8 +162,8 @@ func (d *door) look(r *resting) {
 	}
 }
 
-// place makes room for a connection that was answered once. If there is none it returns nil, and
-// the connection ends.
+// place makes room for a connection that was answered once. If there is none it returns nil, and the
+// connection ends.
 func (d *door) place(r resting) *Conn {
 	nc, err := r.socket.keep()
 	if err != nil {

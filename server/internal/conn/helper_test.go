@@ -100,8 +100,8 @@ func start(t testing.TB, limits Limits) *running {
 	done := make(chan error, 1)
 	go func() { done <- l.Accept() }()
 	t.Cleanup(func() {
-		l.Settle()
-		l.Close(time.Now().Add(SettleTime))
+		l.Drain()
+		l.Close(time.Now().Add(DrainTime))
 		if err := <-done; err != nil {
 			t.Error(err)
 		}

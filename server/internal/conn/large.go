@@ -19,23 +19,23 @@ import (
 //	      └────────────── one answer ────────────────┘
 const smallHead = 4 << 10
 
-// largeHead is how far a connection is with a head that may go to the larger reader. It
-// belongs to the goroutine of the connection.
+// largeHead is the progress of a connection with a head that may need the larger reader. It belongs to the
+// goroutine of the connection.
 type largeHead struct {
 	buffer []byte // of fasthttp's reader
-	head   []byte // what came of a head that did not fit it
-	rest   []byte // what came after the end of that head
+	head   []byte // the part of a head that did not fit it
+	rest   []byte // what came after that head
 
 	special  bool // reads are served by readSpecial
 	active   bool // the larger reader has the connection
-	ended    bool // the head was handed over to its end
+	ended    bool // the whole head has been delivered
 	answered bool
 	lf       bool // the last byte was LF, perhaps with a CR after it
 }
 
-// noteFull is called when a read has filled p. If p reaches the end of fasthttp's
-// buffer and the buffer holds no end of a head, fasthttp will refuse the head as too
-// long. The bytes are kept for the larger reader, since that buffer is reused.
+// noteFull is called when a read has filled p. If p reaches the end of fasthttp's buffer and the buffer has
+// no end of a head, fasthttp will refuse the head as too long. The bytes are kept for the larger reader,
+// since that buffer is reused.
 func (l *largeHead) noteFull(p []byte, during phase) {
 	l.head = nil
 	if len(p) == 0 || len(p) > len(l.buffer) || &p[len(p)-1] != &l.buffer[len(l.buffer)-1] || during == body {
@@ -79,14 +79,14 @@ func (l *largeHead) begin() {
 	*l = largeHead{head: l.head, rest: l.rest, special: true, active: true}
 }
 
-// end reports whether the connection goes on.
+// end reports whether the connection continues.
 func (l *largeHead) end() bool {
 	ok := l.answered
 	*l = largeHead{rest: l.rest, special: len(l.rest) > 0}
 	return ok
 }
 
-// again returns bytes that were read earlier, if there are any.
+// again returns bytes that were read earlier, if any.
 func (l *largeHead) again(p []byte) (n int, ok bool) {
 	switch {
 	case len(l.head) > 0:
@@ -114,8 +114,8 @@ func (l *largeHead) toEnd(p []byte) int {
 	return end
 }
 
-// readSpecial returns bytes that were read earlier, and no byte beyond the end of a
-// long head: what follows belongs to the next reader.
+// readSpecial returns bytes that were read earlier, and nothing beyond the end of a long head: what follows
+// belongs to the next reader.
 func (c *Conn) readSpecial(p []byte) (n int, err error) {
 	l := &c.large
 	if l.answered {

@@ -10,15 +10,15 @@ import (
 	"github.com/fastlimit/fastlimit/internal/unixsocket"
 )
 
-// InUse reports whether the error of [Listen] says that another process has the address.
+// InUse reports whether an error of [Listen] means that another process has the address.
 func InUse(err error) bool {
 	return errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, unixsocket.ErrInUse)
 }
 
-// lookAgain is how long a listener waits until it tries to bind its address again.
+// lookAgain is how long a listener waits before it tries to bind its address again.
 const lookAgain = 100 * time.Millisecond
 
-// Later is a listener on an address that another process has: Accept binds it when that lets go.
+// Later is a listener on an address that another process has. Accept binds it when that process releases it.
 type Later struct {
 	bind   func() (net.Listener, error)
 	addr   net.Addr
@@ -28,7 +28,7 @@ type Later struct {
 	closed bool         // guarded by mu
 }
 
-// ListenLater returns a listener that bind is to make. addr is what it will have.
+// ListenLater returns a listener that bind will make. addr is its future address.
 func ListenLater(addr string, bind func() (net.Listener, error)) *Later {
 	l := &Later{bind: bind, addr: unixsocket.Addr(addr), over: make(chan struct{})}
 	if tcp, err := net.ResolveTCPAddr("tcp", addr); err == nil {

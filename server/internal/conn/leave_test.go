@@ -98,8 +98,8 @@ func TestQueueIsServedBeforeTheListenerCloses(t *testing.T) {
 	for range queued {
 		defer dialFrom(t, "127.0.0.1", ln.Addr().String()).Close()
 	}
-	l.settle()
-	time.Sleep(settleStep) // the deadline that wakes Accept is over
+	l.drain()
+	time.Sleep(drainStep) // the deadline that wakes Accept is over
 	d := net.Dialer{Timeout: 300 * time.Millisecond}
 	if c, err := d.DialContext(t.Context(), "tcp", ln.Addr().String()); err == nil {
 		c.Close()

@@ -19,12 +19,12 @@ type Limits struct {
 	// Exempt reports the addresses that PerClient and Streams do not bound. nil: none.
 	Exempt func(netip.Addr) bool
 
-	// Held reports the peers whose packets the kernel drops: connections of theirs that were
-	// in the queue of a listener are reset. nil: none.
+	// Held reports the peers whose packets the kernel drops: their connections that were in a listener's
+	// queue are reset. nil: none.
 	Held func(netip.Addr) bool
 }
 
-// forever is out of reach, and leaves room for sums.
+// forever is never reached, and leaves room for sums.
 const forever = 1 << 62
 
 func (l *Limits) timeouts() [phases]time.Duration {
@@ -42,8 +42,8 @@ func (l *Limits) period() time.Duration {
 	return max(min(l.Head, l.Write, l.Idle, 8*time.Second)/8, time.Millisecond)
 }
 
-// SetLimits has other limits hold from now on, but for HeadBytes, Exempt and Held, which stay.
-// Connections above them stay until one more comes.
+// SetLimits puts other limits in force, except HeadBytes, Exempt and Held, which do not change. Connections
+// above them stay until one more comes.
 func (c *Conns) SetLimits(l Limits) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,7 +58,7 @@ func (c *Conns) SetLimits(l Limits) {
 	c.gaugeLocked()
 }
 
-// Max is the bound on all connections.
+// Max returns the bound on all connections.
 func (c *Conns) Max() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,12 +16,12 @@ import (
 	"github.com/fastlimit/fastlimit/internal/unixsocket"
 )
 
-// Listen binds a TCP address, or a path ("unix:/run/http.sock") with a mode, or takes a socket that
-// the service manager has bound ("systemd:http"). setting is what the operator calls it. With
-// reusePort another process of this user may have the port too, and so may the next one.
+// Listen binds a TCP address, or a path ("unix:/run/http.sock") with a mode, or uses a socket that the
+// service manager has bound ("systemd:http"). setting is the operator's name for it. With reusePort another
+// process of this user may have the port too, and so may the next one.
 //
-// One listener per address and process: with more the kernel would spread connections by hash, not
-// by who is idle, and reset what is in the queue of one that closes.
+// One listener per address and process: with more the kernel would spread connections by hash, not to idle
+// ones, and reset the queue of one that closes.
 func Listen(setting, address string, mode fs.FileMode, reusePort bool) (net.Listener, error) {
 	if path, ok := unixsocket.Path(address); ok {
 		ln, fix, err := unixsocket.Listen(path, mode)
@@ -37,8 +37,8 @@ func Listen(setting, address string, mode fs.FileMode, reusePort bool) (net.List
 		}
 		return ln, inheritable(ln)
 	}
-	// Multipath TCP, which Go would offer, has a listening socket of its own
-	// kind, on which refuseNew has no effect.
+	// Multipath TCP, which Go would offer, has a different kind of listening socket, on which refuseNew has
+	// no effect.
 	var config net.ListenConfig
 	config.SetMultipathTCP(false)
 	config.KeepAlive, config.Control = -1, inheritance
@@ -64,8 +64,8 @@ func Listen(setting, address string, mode fs.FileMode, reusePort bool) (net.List
 	return nil, fmt.Errorf("fastlimit/server: %s %s: %w; %s", setting, address, err, fix)
 }
 
-// network keeps 0.0.0.0 to IPv4, as it reads: the net package would make it all
-// addresses, as it does with [::] and an empty host.
+// network keeps 0.0.0.0 to IPv4, as it reads: the net package would make it all addresses, as it does with
+// [::] and an empty host.
 func network(address string) string {
 	if host, _, err := net.SplitHostPort(address); err == nil && host == "0.0.0.0" {
 		return "tcp4"
@@ -73,29 +73,28 @@ func network(address string) string {
 	return "tcp"
 }
 
-// retryListener retries temporary failures of accepting: a flood of connections can
-// use up the file descriptors.
+// retryListener retries temporary failures of accepting: a flood of connections can use up the file
+// descriptors.
 type retryListener struct {
 	net.Listener
 	failed func(error)
-	shared bool // others have the socket too, who serve what is in its queue
+	shared bool // other processes have the socket too, and serve its queue
 
-	settling, closed atomic.Bool // see settle, Close
+	draining, closed atomic.Bool // see drain, Close
 	once             sync.Once
 	err              error
 }
 
-// each calls accept again and again, until the listener is closed or has settled, or an error that
-// will not pass. Several goroutines may call it; but for one they are helpers, who leave settling
-// to that.
+// each calls accept repeatedly, until the listener is closed or drained, or a permanent error. Several
+// goroutines may call it; all but one are helpers, which leave draining to that one.
 func (l *retryListener) each(accept func() error, helper bool) error {
 	const least, most = 5 * time.Millisecond, time.Second
 	for wait, silent := least, 0; ; {
-		if l.settling.Load() {
+		if l.draining.Load() {
 			if helper {
 				return nil
 			}
-			l.wake(time.Now().Add(settleStep))
+			l.wake(time.Now().Add(drainStep))
 		}
 		err := accept()
 		switch {
@@ -105,8 +104,8 @@ func (l *retryListener) each(accept func() error, helper bool) error {
 		case l.closed.Load():
 			return nil
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			// Once may be a deadline that was over before the queue was looked at.
-			if silent++; silent >= settleSteps {
+			// Once may be a deadline that passed before the queue was read.
+			if silent++; silent >= drainSteps {
 				return nil
 			}
 			continue
@@ -120,21 +119,20 @@ func (l *retryListener) each(accept func() error, helper bool) error {
 }
 
 const (
-	settleStep  = 20 * time.Millisecond
-	settleSteps = 3
+	drainStep  = 20 * time.Millisecond
+	drainSteps = 3
 )
 
-// settle makes each end when the queue is empty. Connections that
-// are still queued when the listener closes would be reset, although their clients
-// may have sent a request. Where the system allows it no new connections begin from
-// here on; their clients' SYNs are sent again. A shared listener leaves its queue to the others.
-func (l *retryListener) settle() {
+// drain makes each end when the queue is empty. Connections still queued when the listener closes would be
+// reset, although their clients may have sent a request. Where the system allows it no new connections begin
+// from here on; their clients send SYN again. A shared listener leaves its queue to the others.
+func (l *retryListener) drain() {
 	if l.shared {
 		_ = l.Close()
 		return
 	}
 	l.refuse() // else a client may come between the last accept and Close
-	l.settling.Store(true)
+	l.draining.Store(true)
 	l.wake(time.Now())
 }
 

@@ -10,16 +10,16 @@ import (
 	"github.com/fastlimit/fastlimit/internal/unixsocket"
 )
 
-// rawListener is a listening socket whose connections doors accept by its descriptor: they wait
-// in [os.File], as the RawConn of a [net.TCPListener] cannot wait.
+// rawListener is a listening socket whose connections doors accept by its descriptor. They wait in [os.File],
+// because the RawConn of a [net.TCPListener] cannot wait.
 type rawListener struct {
 	*os.File
 	addr   net.Addr
-	refuse func() error // see retryListener.settle
+	refuse func() error // see retryListener.drain
 	unbind func() error
 }
 
-// pollable returns the socket of a listener, which is closed, or belongs to what is returned.
+// pollable returns the socket of a listener, which is then closed or owned by the result.
 func pollable(ln net.Listener) (net.Listener, error) {
 	l := &rawListener{addr: ln.Addr(), unbind: func() error { return nil }}
 	l.refuse = func() error { return refuseNew(l) }
@@ -30,7 +30,7 @@ func pollable(ln net.Listener) (net.Listener, error) {
 	case *unixsocket.Listener:
 		l.File, err = ln.UnixListener.File()
 		l.refuse, l.unbind = ln.RefuseNew, ln.RefuseNew
-	case *net.UnixListener: // of the service manager
+	case *net.UnixListener: // from the service manager
 		l.File, err = ln.File()
 	default:
 		err = errors.ErrUnsupported

@@ -15,59 +15,57 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Handlers are what a [Listener] calls for its requests, on the goroutines of
-// their connections.
+// Handlers are what a [Listener] calls for its requests, on the goroutines of their connections.
 type Handlers struct {
-	// Answer appends the whole response to a simple request, or reports
-	// that fasthttp has to serve it. last ends the connection. nil: fasthttp serves all.
+	// Answer appends the whole response to a simple request, or reports that fasthttp has to serve it. last
+	// ends the connection. nil: fasthttp serves all.
 	Answer func(dst []byte, c *Conn, h *Head) (out []byte, last, ok bool)
-	// AnswerNow is Answer for a connection that is not among the others yet, by whoever accepts
-	// them, who must not be kept waiting. It also reports false, with nothing happened, if the
-	// answer may take waiting. It must not keep c. nil: all connections are served by goroutines.
+	// AnswerNow is Answer for a connection that has not been admitted, called by the goroutine that accepts
+	// connections, which must not wait. If the answer may have to wait it also reports false, with no effect.
+	// It must not keep c. nil: goroutines serve all connections.
 	AnswerNow func(dst []byte, c *Conn, h *Head) (out []byte, last, ok bool)
-	// Relay serves the next request that Answer did not take, in place of fasthttp, and all
-	// that have arrived behind it. It reports whether others may follow. nil: fasthttp does.
+	// Relay serves the next request that Answer did not take, in place of fasthttp, and all that have arrived
+	// behind it. It reports whether others may follow. nil: fasthttp does.
 	Relay func(c *Conn) (more bool)
 
-	// Refuse appends the answer to a request that could not be read, by what was wrong
-	// with it. Required with Options.HTTP2.
+	// Refuse appends the answer to a request that could not be read, depending on the error. Required with
+	// Options.HTTP2.
 	Refuse func(dst []byte, c *Conn, err error) []byte
 
-	// Refused notes a request on a connection with streams that was refused unread.
-	// Required with Options.HTTP2.
+	// Refused records a request on a connection with streams that was refused unread. Required with
+	// Options.HTTP2.
 	Refused func(c *Conn)
 
 	Request    fasthttp.RequestHandler
 	ParseError func(ctx *fasthttp.RequestCtx, err error)   // answers what fasthttp could not parse
 	Expect     func(ctx *fasthttp.RequestCtx) (status int) // answers Expect: 100-continue
-	Log        fasthttp.Logger                             // takes what fasthttp logs by itself
+	Log        fasthttp.Logger                             // takes fasthttp's log
 }
 
 // Options are how a listener differs from a plain one on a TCP port.
 type Options struct {
 	Mode fs.FileMode // who may connect to a Unix socket
 
-	// Proxied reports the peers that have to begin a connection with a PROXY header,
-	// which nobody else may. nil: none.
+	// Proxied reports the peers that must begin a connection with a PROXY header. Others must not. nil: none.
 	Proxied func(peer netip.Addr) bool
 
 	TLS *tls.Config // nil: none
 
 	// ReusePort lets other processes of this user bind the address too.
 	ReusePort bool
-	// DeferAccept has the kernel hold new TCP connections back until their clients have sent
-	// something, for a second or two at most (Linux only).
+	// DeferAccept makes the kernel hold new TCP connections back until their clients have sent something, for
+	// at most a second or two (Linux only).
 	DeferAccept bool
 
-	// HTTP2 serves clients that choose HTTP/2, which TLS offers then. nil: nobody.
+	// HTTP2 serves clients that choose HTTP/2, which TLS then offers. nil: HTTP/2 is off.
 	HTTP2 Multiplexed
 }
 
-// trusts reports whether a peer has to send a PROXY header.
+// trusts reports whether a peer must send a PROXY header.
 func (o *Options) trusts(peer netip.Addr) bool { return o.Proxied != nil && o.Proxied(peer) }
 
-// Listener is one address that takes traffic: it accepts connections and serves
-// them. Use it once: Bind, Accept, then Retire, or Settle and Close.
+// Listener is one address that takes traffic: it accepts connections and serves them. Use it once: Bind,
+// Accept, then Retire, or Drain and Close.
 type Listener struct {
 	conns       *Conns // of all listeners
 	options     atomic.Pointer[Options]
@@ -82,7 +80,7 @@ type Listener struct {
 	accepted    chan struct{}           // closed when no more connections are accepted
 }
 
-// NewListener returns a listener whose connections are among the others of conns.
+// NewListener returns a listener whose connections are counted in conns.
 func NewListener(conns *Conns, o Options, h Handlers) *Listener {
 	small := min(smallHead, conns.limits.HeadBytes)
 	l := &Listener{conns: conns, answer: h.Answer, answerNow: h.AnswerNow, relay: h.Relay, refuse: h.Refuse, refused: h.Refused, residents: newResidents(small), accepted: make(chan struct{})}
@@ -92,8 +90,7 @@ func NewListener(conns *Conns, o Options, h Handlers) *Listener {
 	return l
 }
 
-// newHTTP is a fasthttp server with a read buffer of the given size, which is
-// the longest head that it takes.
+// newHTTP returns a fasthttp server with a read buffer of that size, which is the longest head it accepts.
 func (l *Listener) newHTTP(h *Handlers, head int) *fasthttp.Server {
 	return &fasthttp.Server{
 		Handler:         h.Request,
@@ -105,8 +102,8 @@ func (l *Listener) newHTTP(h *Handlers, head int) *fasthttp.Server {
 		WriteBufferSize: writeBuffer,
 		Concurrency:     math.MaxInt32, // Conns bounds them
 
-		// The handler reads and drops bodies. fasthttp insists on reading at least
-		// one byte itself; 0 would mean its default of 4 MiB.
+		// The handler reads and drops bodies. fasthttp insists on reading at least one byte itself; 0 would
+		// mean its default of 4 MiB.
 		StreamRequestBody:  true,
 		MaxRequestBodySize: 1,
 
@@ -144,15 +141,14 @@ func (l *Listener) Bind(address string) error {
 	return err
 }
 
-// SetOptions has connections that are accepted from now on differ in another way. The mode of
-// a socket stays.
+// SetOptions changes the options of connections accepted from now on. The mode of a socket stays.
 func (l *Listener) SetOptions(o Options) {
 	l.options.Store(&o)
 	deferAccept(l.ln.Listener, o.DeferAccept)
 }
 
-// AcceptAtOnce has the kernel hold no connection back any more. Who is held back now comes within
-// a second or two, or when he sends something.
+// AcceptAtOnce makes the kernel stop holding connections back. Those held back now arrive within a second or
+// two, or when the client sends something.
 func (l *Listener) AcceptAtOnce() { deferAccept(l.ln.Listener, false) }
 
 // Addr is the address that is bound, nil if none is.
@@ -163,21 +159,21 @@ func (l *Listener) Addr() net.Addr {
 	return l.ln.Addr()
 }
 
-// Accept serves connections until the listener is closed or settled, each on a goroutine of
-// its own unless it is answered at the door.
+// Accept serves connections until the listener is closed or drained, each on a goroutine of its own unless it
+// is answered at the door.
 func (l *Listener) Accept() error {
 	defer close(l.accepted)
 	return l.accept()
 }
 
-// Refuse has no connection begin any more, where the system allows that.
+// Refuse stops new connections, where the system allows it.
 func (l *Listener) Refuse() { l.ln.refuse() }
 
-// Settle lets Accept take what is in the queue of the listener, and then end.
-func (l *Listener) Settle() { l.ln.settle() }
+// Drain makes Accept take what is in the listener's queue, and then end.
+func (l *Listener) Drain() { l.ln.drain() }
 
-// SettleTime is how long that may take.
-const SettleTime = time.Second
+// DrainTime is how long that may take.
+const DrainTime = time.Second
 
 // Close closes the listener, which waits up to the deadline for Accept to end.
 func (l *Listener) Close(deadline time.Time) {
@@ -185,7 +181,7 @@ func (l *Listener) Close(deadline time.Time) {
 	case <-l.accepted:
 	case <-time.After(time.Until(deadline)):
 	}
-	_ = l.ln.Close() // it takes no more either way
+	_ = l.ln.Close() // it accepts no more either way
 }
 
 // Unbind closes a listener on which nothing was accepted.
@@ -196,8 +192,8 @@ func (l *Listener) Unbind() {
 	}
 }
 
-// ServeConn serves one connection in the caller's goroutine, to its end or until it is parked. It
-// reports false if the connection was refused.
+// ServeConn serves one connection in the caller's goroutine, until it ends or is parked. It reports false if
+// the connection was refused.
 func (l *Listener) ServeConn(nc net.Conn) bool {
 	c := l.take(nc, l.options.Load())
 	if c != nil {
@@ -222,8 +218,8 @@ func (l *Listener) take(nc net.Conn, o *Options) *Conn {
 
 var fullAnswer = newShortAnswer(fasthttp.StatusServiceUnavailable, "All connections are in use.", 1)
 
-// place makes room for a connection. It returns nil if there is none, or if the kernel drops
-// what its peer sends: then it was reset.
+// place makes room for a connection. It returns nil if there is none, or if the kernel drops its peer's
+// packets, in which case it was reset.
 func (l *Listener) place(nc net.Conn, o *Options) (c *Conn, held bool) {
 	c = l.conns.wrap(nc)
 	c.from = l
@@ -236,7 +232,7 @@ func (l *Listener) place(nc net.Conn, o *Options) (c *Conn, held bool) {
 	if !l.conns.admit(c) {
 		return nil, false
 	}
-	if l.conns.held(c) { // since a moment ago; Reset may have looked before it was admitted
+	if l.conns.held(c) { // since a moment ago; Reset may have run before it was admitted
 		c.Reset()
 	}
 	return c, false
@@ -255,7 +251,7 @@ func (l *Listener) serve(c *Conn) {
 	l.end(c)
 }
 
-// goOn serves the requests of a connection, to its end or until it is parked.
+// goOn serves the requests of a connection, until it ends or is parked.
 func (l *Listener) goOn(c *Conn) {
 	for more := true; more; {
 		switch l.reside(c) {
@@ -280,13 +276,13 @@ func (l *Listener) end(c *Conn) {
 	l.conns.remove(c)
 }
 
-// step is what follows what a resident has done.
+// step is what follows a resident's work.
 type step uint8
 
 const (
 	wait     step = iota // for more bytes
 	isParked             // nothing: the connection has no goroutine any more
-	handOver             // to fasthttp, or to whoever relays
+	handOver             // to fasthttp, or to Relay
 	end
 )
 
@@ -312,8 +308,7 @@ func (l *Listener) serveHTTP(c *Conn) {
 	}
 }
 
-// report logs why fasthttp ended a connection, unless the client has gone or was
-// told in an answer.
+// report logs why fasthttp ended a connection, unless the client has gone or has been told in an answer.
 func (l *Listener) report(c *Conn, err error) {
 	var netErr net.Error
 	var small *fasthttp.ErrSmallBuffer

@@ -12,16 +12,16 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/proxyheader"
 )
 
-// opening is what a connection goes through before its first request, on its own
-// goroutine, so that a silent peer keeps nobody from being accepted. All of it has to be
-// done within the time for the first head, which runs from when it was accepted.
+// opening is what a connection goes through before its first request, on its own goroutine, so that a silent
+// peer does not block accepting. All of it has to be done within the time for the first head, counted from
+// when it was accepted.
 type opening struct {
 	raw    net.Conn   // the socket
-	header bool       // its peer has to send a PROXY header
+	header bool       // its peer must send a PROXY header
 	tls    *tlsSocket // nil: no TLS
 }
 
-// prepare says what a new connection has to go through, before anybody else sees it.
+// prepare sets what a new connection has to go through, before anybody else sees it.
 func (c *Conn) prepare(options *Options) {
 	c.options = options
 	o := opening{raw: c.Conn, header: options.trusts(c.addr)}
@@ -35,7 +35,7 @@ func (c *Conn) prepare(options *Options) {
 	c.in.stranger = options.Proxied != nil && !o.header
 }
 
-// socket is the socket of a connection, under TLS if there is any.
+// socket is the socket of a connection, below TLS if there is any.
 func (c *Conn) socket() net.Conn {
 	if c.opening != nil {
 		return c.opening.raw
@@ -43,8 +43,8 @@ func (c *Conn) socket() net.Conn {
 	return c.Conn
 }
 
-// open does what comes before the first request. It reports whether requests may follow;
-// else the connection has to be closed.
+// open does what comes before the first request. It reports whether requests may follow; if not, the
+// connection has to be closed.
 func (l *Listener) open(c *Conn) bool {
 	o := c.opening
 	if o == nil {
@@ -63,15 +63,15 @@ func (l *Listener) open(c *Conn) bool {
 	return true
 }
 
-// beginOpening notes that the first byte has arrived of what comes before a request.
+// beginOpening records that the first byte of what comes before a request has arrived.
 func (c *Conn) beginOpening() {
 	if c.phase() == fresh {
 		c.proceed(opens)
 	}
 }
 
-// readProxyHeader reads the header and counts the connection to the client that it
-// names. What has come behind it is the beginning of the first request.
+// readProxyHeader reads the header and counts the connection for the client in it. What follows the header is
+// the beginning of the first request.
 func (c *Conn) readProxyHeader() error {
 	buf, have, n := make([]byte, proxyBuffer), 0, 0
 	for {
@@ -91,7 +91,7 @@ func (c *Conn) readProxyHeader() error {
 			continue
 		}
 		if errors.Is(err, io.EOF) && have == 0 {
-			return err // a balancer that looks whether the port is open
+			return err // a balancer that checks whether the port is open
 		}
 		return c.proxyFailed(err)
 	}
@@ -109,7 +109,7 @@ func (c *Conn) readProxyHeader() error {
 	return nil
 }
 
-// proxyBuffer is more than a header without extensions has.
+// proxyBuffer is longer than a header without extensions.
 const proxyBuffer = 256
 
 // proxyReason says why a PROXY header was refused. The set is closed: it is a label.
@@ -144,8 +144,8 @@ func proxyReasonOf(err error) proxyReason {
 	return proxyClosed
 }
 
-// proxyFailed counts and logs why there is no header, unless the server has ended the
-// connection. It returns the error.
+// proxyFailed counts and logs why there is no header, unless the server has ended the connection. It returns
+// the error.
 func (c *Conn) proxyFailed(err error) error {
 	if !c.orders.end() {
 		c.conns.noteProxy(proxyReasonOf(err), c.addr, err)
@@ -153,8 +153,8 @@ func (c *Conn) proxyFailed(err error) error {
 	return err
 }
 
-// noteStranger looks whether a peer that may not send a PROXY header begins with one.
-// The header is no request, so it is refused like other nonsense.
+// noteStranger checks whether a peer that must not send a PROXY header begins with one. The header is no
+// request, so it is refused like other nonsense.
 func (c *Conn) noteStranger(data []byte) {
 	if c.in.stranger = false; proxyheader.Is(data) {
 		c.conns.noteProxy(proxyUntrusted, c.addr, errors.New("the peer is not in proxy_protocol"))
@@ -169,7 +169,7 @@ func (c *Conns) noteProxy(why proxyReason, peer netip.Addr, err error) {
 	}
 }
 
-// ProxyErrors is how many PROXY headers were refused, by reason.
+// ProxyErrors returns how many PROXY headers were refused, by reason.
 func (c *Conns) ProxyErrors() map[string]uint64 {
 	return byName(proxyReasonNames[:], c.proxyErrors[:])
 }

@@ -109,8 +109,8 @@ func (e *echo) serve(t testing.TB) {
 	t.Helper()
 	go func() { e.done <- e.Accept() }()
 	t.Cleanup(func() {
-		e.Settle()
-		e.Close(time.Now().Add(SettleTime))
+		e.Drain()
+		e.Close(time.Now().Add(DrainTime))
 		if err := <-e.done; err != nil {
 			t.Error(err)
 		}

@@ -28,7 +28,7 @@ const ticks = 4
 // told is how many are told to park.
 func (w *ways) told() (n int) {
 	w.each(func(c *Conn) {
-		if c.parking.told != 0 {
+		if c.parking.orderedIn != 0 {
 			n++
 		}
 	})

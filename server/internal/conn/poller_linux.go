@@ -9,32 +9,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// poller tells what happens on connections that nobody reads: those whose requests wait, whose
-// clients may leave, and parked ones. The sockets are in an epoll instance, which is itself
-// one for Go's poller, so that one goroutine waits for all and no thread does. Goroutine and
-// instance begin when they are needed first. The zero value is ready.
+// poller reports events on connections that nobody reads: those whose requests wait, whose clients may leave,
+// and parked ones. The sockets are in an epoll instance, which itself is in Go's poller, so that one
+// goroutine waits for all and no thread does. Goroutine and instance begin when first needed. The zero value
+// is ready.
 type poller struct {
 	mu     sync.Mutex
 	epoll  *os.File          // nil: not needed yet
 	fd     int               // of epoll
 	closed bool              // for good
-	last   uint64            // number given last
-	calls  map[uint64]func() // what to call for each socket that is watched, by number
+	last   uint64            // last number used
+	calls  map[uint64]func() // the callback of each watched socket, by number
 	done   chan struct{}     // closed when the goroutine has ended
 }
 
 const (
-	// leaves is when a client has closed its side, or reset the connection. A FIN lies behind
-	// what has not been read, so that is no matter.
+	// leaves is when a client closes its side or resets the connection, even if there is unread data before
+	// the FIN.
 	leaves = unix.EPOLLRDHUP
-	// arrives is when there is something to read, which may be that the client has left.
+	// arrives is when there is something to read, or the client leaves.
 	arrives = unix.EPOLLIN | unix.EPOLLRDHUP
 )
 
-// watchLeaving has left called, once, when the client of c closes its side or resets the
-// connection, or if it has already. stop ends that, and may be called once.
+// watchLeaving makes the poller call left once, when the client of c closes its side or resets the
+// connection, or if it already has. stop ends that, and may be called once.
 func (p *poller) watchLeaving(c *Conn, left func()) (stop func(), err error) {
-	socket := socketOf(c.socket()) // under TLS, whose records nobody has to read for it
+	socket := socketOf(c.socket()) // below TLS, whose records need not be read for it
 	if socket == nil {
 		return readAhead(c, left)
 	}
@@ -42,8 +42,8 @@ func (p *poller) watchLeaving(c *Conn, left func()) (stop func(), err error) {
 	return func() { p.forget(socket, number) }, err
 }
 
-// watch has call called once, when one of the events happens on the socket, or if it has
-// already. Whoever asks for that has to call forget.
+// watch makes the poller call call once, when one of the events happens on the socket, or if it already has.
+// The caller must call forget.
 func (p *poller) watch(socket syscall.Conn, events uint32, call func()) (number uint64, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +66,7 @@ func (p *poller) forget(socket syscall.Conn, number uint64) {
 	defer p.mu.Unlock()
 	delete(p.calls, number)
 	if !p.closed {
-		_ = p.control(socket, unix.EPOLL_CTL_DEL, nil) // a socket that was closed has gone by itself
+		_ = p.control(socket, unix.EPOLL_CTL_DEL, nil) // closing a socket removes it
 	}
 }
 
@@ -76,7 +76,7 @@ func (p *poller) control(socket syscall.Conn, op int, event *unix.EpollEvent) er
 	})
 }
 
-// beginLocked opens the epoll instance and starts the goroutine, if that is not done.
+// beginLocked opens the epoll instance and starts the goroutine, unless that has been done.
 func (p *poller) beginLocked() error {
 	switch {
 	case p.closed:
@@ -92,7 +92,7 @@ func (p *poller) beginLocked() error {
 }
 
 func (p *poller) beginWithLocked(fd int) error {
-	_ = unix.SetNonblock(fd, true) // os wants to see it, to have it polled
+	_ = unix.SetNonblock(fd, true) // os polls only such files
 	epoll := os.NewFile(uintptr(fd), "epoll")
 	if err := epoll.SetReadDeadline(noDeadline); err != nil { // Go's poller has refused it
 		epoll.Close()
@@ -106,13 +106,13 @@ func (p *poller) beginWithLocked(fd int) error {
 	p.calls, p.done = map[uint64]func(){}, make(chan struct{})
 	go func() {
 		defer close(p.done)
-		_ = raw.Read(p.turn) // until close
+		_ = raw.Read(p.step) // until close
 	}()
 	return nil
 }
 
-// turn tells of all that has happened by now. It wants to be called again when there is more.
-func (p *poller) turn(fd uintptr) (done bool) {
+// step calls back for everything that has happened. It wants to be called again when there is more.
+func (p *poller) step(fd uintptr) (done bool) {
 	var events [64]unix.EpollEvent
 	for {
 		n, err := unix.EpollWait(int(fd), events[:], 0)
@@ -124,7 +124,7 @@ func (p *poller) turn(fd uintptr) (done bool) {
 			p.mu.Lock()
 			call := p.calls[number]
 			p.mu.Unlock()
-			if call != nil { // else nobody wants to know any more
+			if call != nil { // else nobody is interested any more
 				call()
 			}
 		}
@@ -134,7 +134,7 @@ func (p *poller) turn(fd uintptr) (done bool) {
 	}
 }
 
-// close ends the goroutine and waits for it. Nobody is told anything from then on.
+// close ends the goroutine and waits for it. Nothing is reported from then on.
 func (p *poller) close() {
 	p.mu.Lock()
 	p.closed = true
@@ -146,8 +146,7 @@ func (p *poller) close() {
 	}
 }
 
-// socketOf returns the socket of a connection, which may be within others; nil if
-// there is none.
+// socketOf returns the socket of a connection, which may be wrapped, or nil if there is none.
 func socketOf(nc net.Conn) syscall.Conn {
 	for {
 		if socket, ok := nc.(syscall.Conn); ok {

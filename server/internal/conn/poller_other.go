@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// poller notices that clients leave by reading ahead, and cannot do more.
+// poller notices that clients leave by reading ahead, and can do nothing else.
 type poller struct{}
 
 const arrives = 0
@@ -23,5 +23,5 @@ func (*poller) forget(syscall.Conn, uint64) {}
 
 func (*poller) close() {}
 
-// socketOf is for what can be watched: nothing here.
+// socketOf returns nil: nothing can be watched here.
 func socketOf(net.Conn) syscall.Conn { return nil }

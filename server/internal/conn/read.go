@@ -7,28 +7,28 @@ import (
 	"time"
 )
 
-// input is what was read of a connection and how far the framing of that is known. It belongs
-// to the goroutine that reads: the connection's, or while an upstream has the request the one
-// that sends its body or the client's half of a tunnel.
+// input is what was read from a connection, and how far its framing is known. It belongs to the goroutine
+// that reads: the connection's, or while an upstream has the request the one that sends its body or the
+// client's half of a tunnel.
 type input struct {
 	served   uint32 // requests handled
 	unborn   bool   // fasthttp has it, and no byte of its first request has arrived yet
 	stranger bool   // nothing has been read, and a PROXY header would be noted
 	gate     gate   // what was read has passed it
-	replay   []byte // what was read before whoever reads got the connection; has not passed the gate
+	replay   []byte // bytes read before the current reader got the connection; not yet through the gate
 }
 
-// again returns bytes that were read already.
+// again returns bytes that were read earlier.
 func (in *input) again(p []byte) int {
 	n := copy(p, in.replay)
 	if in.replay = in.replay[n:]; len(in.replay) == 0 {
-		in.replay = nil // the connection may live for hours
+		in.replay = nil // a connection can live for hours
 	}
 	return n
 }
 
-// giveBack has bytes read again.
-func (in *input) giveBack(p []byte) { in.replay = append(slices.Clip(p), in.replay...) }
+// unread makes bytes be read again.
+func (in *input) unread(p []byte) { in.replay = append(slices.Clip(p), in.replay...) }
 
 // complete reports whether the request that is being handled has been read to its end.
 func (in *input) complete() bool {
@@ -51,8 +51,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// begin notes that the first byte of the first request has arrived in p, which
-// is the whole buffer of fasthttp's reader.
+// begin records that the first byte of the first request has arrived in p, which is the whole buffer of
+// fasthttp's reader.
 func (c *Conn) begin(p []byte) {
 	c.in.unborn, c.large.buffer = false, p
 	c.arrive(reading, c.conns.tick.Load())
@@ -76,9 +76,9 @@ func (c *Conn) receive(p []byte) (int, error) {
 	return n, err
 }
 
-// receiveRaw reads from the socket. Another goroutine that wants the connection to
-// end sets a deadline in the past. Whether it ends is decided here, by the reading
-// goroutine, so that a request that has arrived by then is not lost.
+// receiveRaw reads from the socket. Another goroutine that wants the connection to end sets a deadline in the
+// past. The reading goroutine decides here whether it ends, so that a request that has arrived by then is not
+// lost.
 func (c *Conn) receiveRaw(p []byte) (int, error) {
 	if len(c.in.replay) > 0 {
 		return c.in.again(p), nil

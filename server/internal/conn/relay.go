@@ -2,13 +2,12 @@ package conn
 
 import "sync"
 
-// These methods are for a proxy, which reads the requests of a connection itself
-// ([Handlers].Relay) or has their heads read for it ([Handlers].Answer), and passes them
-// on. They are for the connection's goroutine, Receiving, Await and
-// Fill also for the one that sends the body meanwhile.
+// These methods are for a proxy, which reads the requests of a connection itself ([Handlers].Relay) or has
+// their heads read for it ([Handlers].Answer), and passes them on. They are for the connection's goroutine;
+// Receiving, Await and Fill are also for the one that sends the body.
 
-// Fill reads what comes next into p, of requests whose framing the caller checks.
-// It waits for as long as the phase of the connection allows.
+// Fill reads more bytes of requests whose framing the caller checks into p. It waits as long as the phase of
+// the connection allows.
 func (c *Conn) Fill(p []byte) (int, error) {
 	n, err := c.receiveRaw(p)
 	if n == 0 {
@@ -23,50 +22,49 @@ func (c *Conn) Fill(p []byte) (int, error) {
 	return n, nil
 }
 
-// Note counts a request whose head Fill has delivered, before [Conn.BeginRequest]. last: no
-// other request follows it. forwarded: it has a forwarding header.
+// Note counts a request whose head Fill has delivered, before [Conn.BeginRequest]. last: no other request
+// follows it. forwarded: it has a forwarding header.
 func (c *Conn) Note(last, forwarded bool) {
 	c.in.gate.skip(&Head{close: last, forwarded: forwarded})
 }
 
-// Ask notes that an upstream has the request. If the client leaves meanwhile, or has to
-// make room, by.Interrupt is called, until [Conn.Asked].
+// Ask records that an upstream has the request. If the client leaves, or has to make room, before
+// [Conn.Asked], by.Interrupt is called.
 func (c *Conn) Ask(by Interrupter) {
 	c.awaits.upstream.set(by)
 	c.enter(asking)
-	if c.givenUp() || c.orders.reset.Load() { // before there was an upstream
+	if c.givenUp() || c.orders.reset.Load() { // from before there was an upstream
 		c.awaits.upstream.cut()
 	}
 }
 
-// Await notes that the upstream is awaited again.
+// Await records that the upstream is being waited for again.
 func (c *Conn) Await() { c.enter(asking) }
 
-// Asked ends what Ask has begun, before the rest of the answer is sent. It reports whether
-// Interrupt was called.
+// Asked ends what Ask has begun, before the rest of the answer is sent. It reports whether Interrupt was
+// called.
 func (c *Conn) Asked() (cut bool) {
 	c.enter(writing)
 	return c.awaits.upstream.end()
 }
 
-// Receiving notes that the body of the request is awaited, for an upstream. The client has
-// to send some of it within the write timeout. It changes nothing while an answer is being
-// sent, which has a time of its own: else a client that does not read could have that
-// forgotten.
-func (c *Conn) Receiving() { c.turn(asking, sending, c.conns.tick.Load()) }
+// Receiving records that the upstream needs the body of the request. The client must send some of it within
+// the write timeout. It has no effect while an answer is being sent, which has its own timeout: otherwise a
+// client that does not read could escape it.
+func (c *Conn) Receiving() { c.replace(asking, sending, c.conns.tick.Load()) }
 
-// Received notes that some of it has come.
-func (c *Conn) Received() { c.turn(sending, asking, c.conns.tick.Load()) }
+// Received records that some of it has arrived.
+func (c *Conn) Received() { c.replace(sending, asking, c.conns.tick.Load()) }
 
-// Tunneling notes that bytes have gone through a connection that was upgraded.
+// Tunneling records that bytes have gone through an upgraded connection.
 func (c *Conn) Tunneling() {
 	c.enter(tunneling)
-	if c.conns.noTunnels.Load() { // EndTunnels may have come while it was in another phase
+	if c.conns.noTunnels.Load() { // EndTunnels may have been called during another phase
 		c.awaits.upstream.cut()
 	}
 }
 
-// StopReceiving makes a read that waits for the client end, and all later ones.
+// StopReceiving ends a read that waits for the client, and all later ones.
 func (c *Conn) StopReceiving() { _ = c.SetReadDeadline(longAgo) }
 
 // Secure reports whether requests come through TLS.
@@ -74,8 +72,7 @@ func (c *Conn) Secure() bool {
 	return c.parent != nil && c.parent.c.Secure() || c.opening != nil && c.opening.tls != nil
 }
 
-// BeginLarge notes that the connection holds memory for a long head, which few may at a
-// time, until end is called.
+// BeginLarge records that the connection has memory for a long head, as only a few may, until end is called.
 func (c *Conn) BeginLarge() (end func()) {
 	c.conns.admitLarge(c)
 	return func() { c.conns.leaveLarge(c) }
@@ -84,18 +81,17 @@ func (c *Conn) BeginLarge() (end func()) {
 // HeadBytes bounds the head of a request.
 func (c *Conn) HeadBytes() int { return c.conns.limits.HeadBytes }
 
-// Unread gives back what Fill has delivered and the caller has not used. It may be read by
-// somebody else then.
-func (c *Conn) Unread(p []byte) { c.in.giveBack(p) }
+// Unread gives back what Fill has delivered and the caller has not used, for the next reader.
+func (c *Conn) Unread(p []byte) { c.in.unread(p) }
 
 // Interrupter is what [Conn.Ask] calls.
 type Interrupter interface {
-	// Interrupt ends what the upstream is asked. Any goroutine may call it.
+	// Interrupt ends the exchange with the upstream. Any goroutine may call it.
 	Interrupt()
 }
 
-// link is what interrupts the upstream that has the request. Once end has returned nobody
-// touches the upstream any more, which may have another client's request by then.
+// link interrupts the upstream that has the request. Once end has returned nobody touches the upstream any
+// more, which may have another client's request by then.
 type link struct {
 	mu   sync.Mutex
 	to   Interrupter // nil: no upstream has the request

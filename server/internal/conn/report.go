@@ -8,8 +8,7 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/logs"
 )
 
-// report logs about connections. EndSecond is called by one
-// goroutine.
+// report logs about connections. One goroutine calls EndSecond.
 type report struct {
 	log          *slog.Logger
 	acceptErrors logs.Budget
@@ -19,11 +18,11 @@ type report struct {
 	lastCrowded time.Duration // when connections were last nearly full
 }
 
-// crowdQuiet is how long connections must not have been nearly full before it is
-// logged again: a flood may fill them many times a second.
+// crowdQuiet is how long connections must not have been nearly full before it is logged again: a flood may
+// fill them many times a second.
 const crowdQuiet = time.Minute
 
-// acceptFailed is called for an error of accepting that will pass.
+// acceptFailed is called for a temporary error of accepting.
 func (c *Conns) acceptFailed(err error) {
 	c.acceptErrors.Add(1)
 	if c.report.acceptErrors.Take() {
@@ -35,7 +34,7 @@ func (c *Conns) acceptFailed(err error) {
 // AcceptErrors is how often accepting a connection failed, logged or not.
 func (c *Conns) AcceptErrors() uint64 { return c.acceptErrors.Load() }
 
-// EndSecond ends a second of the log. now only has to rise.
+// EndSecond ends a second of the log. now must never fall.
 func (c *Conns) EndSecond(now time.Duration) {
 	logs.Suppressed(c.report.log, "accept errors not logged", c.report.acceptErrors.Refill(1, c.acceptErrors.Load()))
 	logs.Suppressed(c.report.log, "refused PROXY headers not logged", c.report.proxy.Refill(1, c.refusedHeaders()))
@@ -58,11 +57,11 @@ func (r *report) crowd(crowded bool, now time.Duration, c *Conns) {
 	}
 }
 
-// Accepted is how many connections were answered at the door, and how many others got a place.
+// Accepted returns how many connections were answered at the door, and how many others were admitted.
 func (c *Conns) Accepted() (atDoor, kept uint64) { return c.atDoor.Load(), c.kept.Load() }
 
-// Rejected is how many connections were refused, by reason. Long heads and
-// denials are no reasons to refuse one.
+// Rejected returns how many connections were refused, by reason. Long heads and denials are not reasons for
+// that.
 func (c *Conns) Rejected() map[string]uint64 { return byReason(c.rejected[:reasonLarge]) }
 
 // Dismissed is how many connections were ended early, by reason.
@@ -70,7 +69,7 @@ func (c *Conns) Dismissed() map[string]uint64 { return byReason(c.dismissed[:]) 
 
 func byReason(counts []atomic.Uint64) map[string]uint64 { return byName(reasonNames[:], counts) }
 
-// byName is counters with their names, of which there may be more.
+// byName returns counters with their names, of which there may be more.
 func byName(names []string, counts []atomic.Uint64) map[string]uint64 {
 	all := make(map[string]uint64, len(counts))
 	for i := range counts {

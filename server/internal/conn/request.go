@@ -7,8 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// These functions are for the handler of a request, which runs on its
-// connection's goroutine.
+// These functions are for the handler of a request, which runs on its connection's goroutine.
 
 // Of returns the connection of a request; nil if it is not one of a [Listener].
 func Of(ctx *fasthttp.RequestCtx) *Conn {
@@ -33,8 +32,8 @@ func clientOf(nc net.Conn) netip.Addr {
 	return peerAddr(nc.RemoteAddr())
 }
 
-// peerAddr is the address of the peer of a connection. That of a Unix socket is this
-// machine, whoever it is: only the permissions of the path tell who may connect.
+// peerAddr is the address of the peer of a connection. For a Unix socket it is this machine, whoever
+// connected: only the permissions of the path control that.
 func peerAddr(a net.Addr) netip.Addr {
 	if _, ok := a.(*net.UnixAddr); ok {
 		return thisMachine
@@ -42,11 +41,11 @@ func peerAddr(a net.Addr) netip.Addr {
 	return tcpAddr(a)
 }
 
-// thisMachine stands for the peers of Unix sockets, so that what is set for a proxy on
-// loopback holds for one on a socket too.
+// thisMachine is the address of the peers of Unix sockets, so that settings for a proxy on loopback also
+// apply to one on a socket.
 var thisMachine = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
-// tcpAddr leaves the zone out: it names our interface, not the client.
+// tcpAddr omits the zone: it names our interface, not the client.
 func tcpAddr(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
@@ -56,38 +55,35 @@ func tcpAddr(a net.Addr) netip.Addr {
 	return addr.Unmap()
 }
 
-// BeginRequest notes that the next request is being handled. It returns the
-// violation that the gate has seen in it so far, nil if there is none, and
-// whether a request on this connection had a forwarding header.
+// BeginRequest records that the next request is being handled. It returns the violation that the gate has
+// seen in it so far, or nil, and whether a request on this connection had a forwarding header.
 func (c *Conn) BeginRequest() (v *Violation, forwarded bool) {
 	c.enter(writing)
 	c.in.served++
 	return c.Violation(), c.in.gate.forwarded
 }
 
-// BeginBody notes that the body of the request is being read. It reports whether
-// the connection has to end with the answer, because the larger reader may take
-// bytes of the next request too.
+// BeginBody records that the body of the request is being read. It reports whether the connection has to end
+// with the answer, because the larger reader may take bytes of the next request too.
 func (c *Conn) BeginBody() (last bool) {
 	c.large.head = nil
 	c.enter(body)
 	return c.large.active
 }
 
-// EndBody notes that the body has been read, or is not going to be.
+// EndBody records that the body has been read, or is not going to be.
 func (c *Conn) EndBody() { c.enter(writing) }
 
 // BodyComplete reports whether the request that is being handled has been read
 // to its end. fasthttp takes the end of the connection for the end of a trailer.
 func (c *Conn) BodyComplete() bool { return c.in.complete() }
 
-// Violation returns what the gate has found wrong with the request that is being
-// handled, including what was read of its body; nil if nothing.
+// Violation returns what the gate has found wrong with the request that is being handled, including what was
+// read of its body, or nil.
 func (c *Conn) Violation() *Violation { return c.in.gate.violation(c.in.served) }
 
-// Unparsed returns why fasthttp could not parse a request: what the gate has found wrong with
-// it, else err. nil: it must not be answered, as the larger reader will read the head again,
-// or the client is gone.
+// Unparsed returns why fasthttp could not parse a request: what the gate has found wrong with it, else err.
+// nil: it must not be answered, as the larger reader will read the head again, or the client is gone.
 func (c *Conn) Unparsed(err error) (cause error) {
 	if c.large.refused(err) {
 		c.out.mute = true // drops fasthttp's answer
@@ -102,9 +98,8 @@ func (c *Conn) Unparsed(err error) (cause error) {
 	return err
 }
 
-// Denied notes that the answer is a denial. It reports whether the connection must
-// end with it, because connections are nearly full: a client that floods has to
-// connect again.
+// Denied records that the answer is a denial. It reports whether the connection must end with it, because
+// connections are nearly full: a flooding client then has to connect again.
 func (c *Conn) Denied() (last bool) {
 	c.out.denied = true
 	if c.conns.crowded.Load() && !c.orders.leave.Load() {
@@ -117,8 +112,8 @@ func (c *Conn) Denied() (last bool) {
 // Quiet reports whether no byte of the next request has come yet.
 func (c *Conn) Quiet() bool { return c.phase().waiting() }
 
-// IsStream reports whether the request came on a connection that carries many. What is left of
-// its body delays no other request.
+// IsStream reports whether the request came on a connection that carries many. The rest of its body delays no
+// other request.
 func (c *Conn) IsStream() bool { return c.parent != nil }
 
 // Reused reports whether the request that is being handled is not the connection's first.

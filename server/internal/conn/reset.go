@@ -5,14 +5,13 @@ import (
 	"net/netip"
 )
 
-// Reset resets all connections whose peers are in p, whatever they are doing, and returns
-// how many there were. Their clients get no further answer. It is for clients whose packets
-// the kernel drops from now on: connections would stay open until they time out otherwise, as
-// neither side hears of the other any more. Those that are accepted later are the business of
-// Limits.Held, which has to hold the peers by the time of the call. A connection that begins
-// with a PROXY header is its balancer's, so it stays.
+// Reset resets all connections whose peers are in p, whatever they are doing, and returns how many there
+// were. Their clients get no further answer. It is for clients whose packets the kernel drops from now on:
+// otherwise connections would stay open until they time out, as neither side hears from the other any more.
+// Later connections are handled by Limits.Held, which must include the peers by the time of the call. A
+// connection that begins with a PROXY header is its balancer's, so it stays.
 //
-// No lock is held while a socket is reset, and nobody waits for a connection's goroutine.
+// No lock is held while a socket is reset, and Reset does not wait for a connection's goroutine.
 func (c *Conns) Reset(p netip.Prefix) int {
 	all := c.ofPeers(p)
 	for _, cn := range all {
@@ -26,7 +25,7 @@ func (c *Conns) ofPeers(p netip.Prefix) (all []*Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	among := c.all.members
-	if client := c.client(p.Addr()); client.IsValid() && (p.IsSingleIP() || p.Bits() >= 64) { // of one client only
+	if client := c.client(p.Addr()); client.IsValid() && (p.IsSingleIP() || p.Bits() >= 64) { // has only one client
 		among = nil
 		if peer := c.peers[client]; peer != nil {
 			among = peer.members
@@ -42,13 +41,13 @@ func (c *Conns) ofPeers(p netip.Prefix) (all []*Conn) {
 	return all
 }
 
-// held reports whether the kernel drops what the peer of a new connection sends.
+// held reports whether the kernel drops the packets of a new connection's peer.
 func (c *Conns) held(cn *Conn) bool {
 	return c.limits.Held != nil && !cn.Named() && c.limits.Held(cn.addr)
 }
 
-// Named reports whether a PROXY header names the client of the connection, so that its peer
-// is somebody else: a balancer. Any goroutine may call it.
+// Named reports whether a PROXY header names the client of the connection, so that its peer is a balancer.
+// Any goroutine may call it.
 func (c *Conn) Named() bool {
 	if c.parent != nil {
 		c = c.parent.c
@@ -56,15 +55,14 @@ func (c *Conn) Named() bool {
 	return c.opening != nil && c.opening.header
 }
 
-// Forwarded reports whether a request on the connection had a forwarding header. For a
-// stream, those that have ended on its connection count too.
+// Forwarded reports whether a request on the connection had a forwarding header. For a stream, ended streams
+// on its connection count too.
 func (c *Conn) Forwarded() bool {
 	return c.in.gate.forwarded || c.parent != nil && c.parent.forwarded.Load()
 }
 
-// Reset resets the connection, of a stream the one that carries it. Its goroutine ends by
-// itself: it is told, and what it does with the socket fails from here on. Any goroutine may
-// call it, its own too, and again.
+// Reset resets the connection, or the one that carries the stream. Its goroutine ends because its order says
+// so and the socket fails from here on. Any goroutine may call it, its own too, and repeatedly.
 func (c *Conn) Reset() {
 	if c.parent != nil {
 		c = c.parent.c
@@ -77,12 +75,12 @@ func (c *Conn) Reset() {
 	if c.atDoor {
 		return // its caller closes it
 	}
-	c.awaits.giveUp() // before the socket fails, or a tunnel would take that for a client that has half-closed
+	c.awaits.giveUp() // before the socket fails, or a tunnel would think that the client has half-closed
 	if disconnect(c.socket()) == nil {
 		c.resume()
 		return
 	}
-	go func() { // Close waits for what the connection's goroutine is doing
+	go func() { // Close waits for the connection's goroutine
 		abort(c.socket())
 		c.resume()
 	}()
@@ -94,12 +92,12 @@ func abort(nc net.Conn) {
 	nc.Close()
 }
 
-// resetOnClose has the peer of a socket get a reset when that is closed.
+// resetOnClose makes closing a socket send a reset.
 func resetOnClose(nc net.Conn) {
 	if l, ok := nc.(interface{ SetLinger(sec int) error }); ok {
 		_ = l.SetLinger(0)
 	}
 }
 
-// Resets is how many connections were reset because their peers are banned.
+// Resets returns how many connections were reset because their peers are banned.
 func (c *Conns) Resets() uint64 { return c.resets.Load() }

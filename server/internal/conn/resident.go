@@ -11,46 +11,43 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/nowait"
 )
 
-// resident answers the simple requests of a connection. While these are all that
-// comes, the connection's goroutine stays within one callback of
-// [syscall.RawConn.Read]: woken by the poller it reads once, takes the head apart in
-// one pass, answers with one write, and waits again. That takes two system calls per
-// request where fasthttp's loop takes three, and an idle connection holds no buffer.
+// resident answers the simple requests of a connection. While nothing else arrives, the connection's
+// goroutine stays within one callback of [syscall.RawConn.Read]: woken by the poller it reads once, parses
+// the head in one pass, answers with one write, and waits again. That takes two system calls per request
+// where fasthttp's loop takes three, and an idle connection holds no buffer.
 //
-// A request is simple if its head arrives whole and fits smallHead, has no body and no
-// field that asks for more than an answer ([Head]), and if [Handlers].Answer takes it.
-// At the first one that is not, fasthttp gets all its bytes ([input.replay]) and keeps the
-// connection to its end. So only fasthttp parses odd input, and both paths give the same
-// answers (FuzzSameAnswers, TestSameAtBounds).
+// A request is simple if its head arrives whole and fits smallHead, has no body and no field that asks for
+// more than an answer ([Head]), and if [Handlers].Answer takes it. At the first other one, fasthttp gets all
+// its bytes ([input.replay]) and keeps the connection to its end. So only fasthttp parses odd input, and both
+// paths give the same answers (FuzzSameAnswers, TestSameAtBounds).
 type resident struct {
 	rawSocket
 	buf        []byte
 	start, end int  // of what was read and not answered yet, in buf
-	look       bool // before it waits, this turn looks whether more has come
+	look       bool // this step checks for more input before it waits
 	head       Head
-	out        []byte // answers that have not been sent
-	sent       int    // bytes of out that were sent while the next answer was waited for
+	out        []byte // answers not sent yet
+	sent       int    // bytes of out that were sent while the next answer was pending
 }
 
-// Trap: Go's poller is edge-triggered, and requests and the FIN after them may be one
-// edge, so waiting right after the last request may wait forever. A turn therefore reads
-// until nothing is left if it is the connection's first, or the first since it was parked, or
-// has answered more than one request. Where a busy connection sends one request at a time, that
-// would be a third call per request, and recvmsg with TCP_INQ, which says what is left, costs 4
-// to 6 % of the CPU of a request ([decision 14]). There a sweep finds the FIN of a client that
-// half-closes right behind a later request ([Conns.lookAtQuiet]).
+// Trap: Go's poller is edge-triggered, and requests and the FIN after them may be one edge, so waiting right
+// after the last request may wait forever. A step therefore reads until nothing is left if it is the
+// connection's first, or the first since it was parked, or has answered more than one request. On a busy
+// connection with one request at a time that would be a third call per request, and recvmsg with TCP_INQ,
+// which says what is left, costs 4 to 6 % of the CPU of a request ([decision 14]). There a sweep finds the
+// FIN of a client that half-closes right after a later request ([Conns.lookAtQuiet]).
 //
 // [decision 14]: docs/decisions/0014-heads-in-one-pass.md
 
-// maxPerTurn is the number of requests of one connection that are answered before
-// other goroutines get a turn: a client that pipelines must starve nobody.
-const maxPerTurn = 16
+// maxPerStep is how many requests of one connection are answered before other goroutines run: a client that
+// pipelines must not starve others.
+const maxPerStep = 16
 
-// maxUnsent is how many bytes of answers gather before they are sent: a client that
-// pipelines and does not read holds no more than that and one answer.
+// maxUnsent is how many bytes of answers are collected before they are sent: a client that pipelines and does
+// not read takes at most that and one answer.
 const maxUnsent = 8 << 10
 
-// residents is a pool because it then has about one state per core.
+// residents is a pool, which keeps about one state per core.
 type residents struct {
 	pool sync.Pool
 	head int // size of their buffers
@@ -60,10 +57,10 @@ func newResidents(head int) *residents {
 	return &residents{sync.Pool{New: func() any { return &resident{buf: make([]byte, head)} }}, head}
 }
 
-// takes reports whether a resident has room for what was read already.
+// takes reports whether a resident has room for what was already read.
 func (r *residents) takes(data []byte) bool { return len(data) <= r.head }
 
-// reside answers simple requests, until the connection is parked, another one comes or it ends.
+// reside answers simple requests until the connection is parked or ends, or another kind of request comes.
 func (l *Listener) reside(c *Conn) (next step) {
 	raw := nowait.Raw(c.Conn)
 	if raw == nil || l.answer == nil || len(c.in.replay) > 0 && !l.residents.takes(c.in.replay) {
@@ -71,7 +68,7 @@ func (l *Listener) reside(c *Conn) (next step) {
 	}
 	c.parking.resides.Store(true)
 	for {
-		next, err := l.turns(c, raw)
+		next, err := l.steps(c, raw)
 		switch {
 		case err == nil:
 		case c.takeOrder():
@@ -81,8 +78,8 @@ func (l *Listener) reside(c *Conn) (next step) {
 			continue
 		case len(c.in.replay) > 0: // what has arrived is answered first
 		case c.in.served > 0:
-			// A deadline, which may have been meant for a request that was answered since
-			// then: the connection ends without a word (TestOverdueAfterAnAnswer).
+			// A deadline, perhaps meant for a request that has been answered since: the connection ends
+			// silently (TestOverdueAfterAnAnswer).
 			c.orders.leave.Store(true)
 		}
 		c.moveOut()
@@ -90,20 +87,20 @@ func (l *Listener) reside(c *Conn) (next step) {
 	}
 }
 
-// turns answers what comes until something else than waiting has to follow. Its error is that of
-// a wait that ended, and then the rest has to be left to others.
-func (l *Listener) turns(c *Conn, raw syscall.RawConn) (next step, err error) {
+// steps answers what arrives until something other than waiting has to follow. Its error is that of a wait
+// that ended; the rest must then be left to others.
+func (l *Listener) steps(c *Conn, raw syscall.RawConn) (next step, err error) {
 	err = raw.Read(func(fd uintptr) bool {
 		r := l.residents.pool.Get().(*resident)
 		r.open(fd)
 		r.look = c.in.served == 0 || c.parking.resumed
 		c.parking.resumed = false
-		if len(c.in.replay) > 0 { // came with what stood before the first request
+		if len(c.in.replay) > 0 { // came with what preceded the first request
 			r.end = copy(r.buf, c.in.replay)
 			c.in.replay = nil
 		}
 		c.out.unsent = r
-		next = r.turn(l, c)
+		next = r.step(l, c)
 		c.out.unsent = nil
 		r.out = r.out[:0]
 		r.start, r.end = 0, 0
@@ -116,8 +113,8 @@ func (l *Listener) turns(c *Conn, raw syscall.RawConn) (next step, err error) {
 	return next, err
 }
 
-// turn answers all simple requests that have arrived.
-func (r *resident) turn(l *Listener, c *Conn) step {
+// step answers all simple requests that have arrived.
+func (r *resident) step(l *Listener, c *Conn) step {
 	for served := 0; ; {
 		n, what := r.head.read(r.buf[r.start:r.end])
 		if what == partial {
@@ -137,7 +134,7 @@ func (r *resident) turn(l *Listener, c *Conn) step {
 			r.start += n
 			served++
 			r.look = r.look || served > 1
-			if !last && served%maxPerTurn > 0 && len(r.out) < maxUnsent {
+			if !last && served%maxPerStep > 0 && len(r.out) < maxUnsent {
 				continue
 			}
 		}
@@ -153,8 +150,8 @@ func (r *resident) turn(l *Listener, c *Conn) step {
 	}
 }
 
-// answer answers the request with the head that was read. If not ok nothing has
-// happened; last ends the connection.
+// answer answers the request with the head that was read. If not ok nothing has happened; last ends the
+// connection.
 func (r *resident) answer(l *Listener, c *Conn) (last, ok bool) {
 	was := c.in.gate.skip(&r.head)
 	if r.out, last, ok = l.answer(r.out, c, &r.head); !ok {
@@ -166,8 +163,8 @@ func (r *resident) answer(l *Listener, c *Conn) (last, ok bool) {
 	return last, ok
 }
 
-// flush sends the answers to earlier requests, before the next one waits. It reports
-// whether the client took them all, and does not wait for that.
+// flush sends the answers to earlier requests, before the next one waits. It does not wait, and reports
+// whether the client took them all.
 func (r *resident) flush() bool {
 	if len(r.out) > 0 {
 		r.sent = r.write(r.out)
@@ -181,7 +178,7 @@ func (r *resident) skip() (n int) {
 	return n
 }
 
-// yield says what follows when no head is there and no byte can be read.
+// yield says what follows when there is no head and no byte can be read.
 func (r *resident) yield(c *Conn, got arrival) step {
 	switch {
 	case r.start < r.end:

@@ -96,7 +96,7 @@ func TestFINSeenBeforeItsRequests(t *testing.T) {
 		want   string
 	}{
 		{1, strings.Repeat(simple, later), "/ " + strings.Repeat("/g ", later)},
-		{maxPerTurn + 1, strings.Repeat(simple, later), "/ " + strings.Repeat("/g ", later)},
+		{maxPerStep + 1, strings.Repeat(simple, later), "/ " + strings.Repeat("/g ", later)},
 		{1, simple + odd + simple, "/ /g */odd(hello,<nil>) */g "},
 		{1, simple + odd[:len(odd)-1], "/ /g */odd(hell,<nil>) "}, // as without the sweep
 	} {

@@ -4,7 +4,7 @@ package conn
 
 import "net"
 
-// residents answer simple requests without fasthttp's loop, which is not done here.
+// residents would answer simple requests without fasthttp's loop, which is not done here.
 type residents struct{}
 
 func newResidents(int) *residents { return nil }

@@ -192,7 +192,7 @@ func TestFINWithTheRequest(t *testing.T) {
 }
 
 // A client that pipelines does not keep others from their answers: they have a turn
-// after maxPerTurn of its requests.
+// after maxPerStep of its requests.
 func TestPipeliningStarvesNobody(t *testing.T) {
 	const many = 1000
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -278,7 +278,7 @@ func TestAnswersThatNobodyTakes(t *testing.T) {
 	eventually(t, func() bool { return w.Open() == 0 })
 	nc.Close()
 	<-stop
-	if after := len(strings.Fields(w.all())); after > n+2*maxPerTurn {
+	if after := len(strings.Fields(w.all())); after > n+2*maxPerStep {
 		t.Errorf("%d requests were answered after it stood still", after-n)
 	}
 }

@@ -14,18 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socket is a TCP or Unix connection that a door has accepted. It implements net.Conn. At the
-// door it is a descriptor and nobody waits for it; [socket.keep] makes one that Go's poller
-// knows. An [os.File] is made with fewer calls than a [net.TCPConn]: what those would set the
-// connection has from its listener (inherit), and its addresses are asked for when needed.
+// socket is a TCP or Unix connection that a door has accepted. It implements net.Conn. At the door it is a
+// descriptor and nobody waits for it; [socket.keep] adds it to Go's poller. An [os.File] takes fewer calls
+// than a [net.TCPConn]: the connection inherits the options of its listener (inherit), and its addresses are
+// read when needed.
 type socket struct {
 	fd   uintptr
-	peer netip.AddrPort // invalid: of a Unix socket
+	peer netip.AddrPort // invalid for a Unix socket
 	file *os.File       // nil: at the door
 }
 
-// keep returns the socket for whoever may wait for it. The one at the door must not be used
-// any more. An error means that Go's poller does not take it, and that it is closed.
+// keep returns the socket in a form that can wait. The one at the door must not be used any more. An error
+// means that Go's poller refuses it, and that it is closed.
 func (s *socket) keep() (*socket, error) {
 	f := os.NewFile(s.fd, "socket")
 	if err := f.SetDeadline(time.Time{}); err != nil {
@@ -54,7 +54,7 @@ func (s *socket) Write(p []byte) (int, error) {
 	return n, socketError("write", err)
 }
 
-// socketError is the error that a net.Conn has: package tls looks for a [net.Error].
+// socketError converts an error to that of a net.Conn: package tls expects a [net.Error].
 func socketError(op string, err error) error {
 	var path *os.PathError
 	switch {
@@ -113,7 +113,7 @@ func (s *socket) CloseWrite() error {
 	return control(s, func(fd int) error { return unix.Shutdown(fd, unix.SHUT_WR) })
 }
 
-// SetLinger has close reset the connection, for 0 seconds.
+// SetLinger with 0 seconds makes close reset the connection.
 func (s *socket) SetLinger(sec int) error {
 	return control(s, func(fd int) error {
 		return unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: int32(sec)})

@@ -2,19 +2,19 @@ package conn
 
 import "github.com/fastlimit/fastlimit/server/internal/latency"
 
-// stateOf names what connections do, for operators: several phases may be one state. The
-// set is closed: it is a label.
+// stateOf names what connections do, for operators: several phases may be one state. The set is closed: it is
+// a label.
 var stateOf = [phases]string{
 	fresh: "new", opens: "opening", reading: "reading", body: "reading", sending: "reading",
 	writing: "answering", queued: "in_line", asking: "upstream",
 	idle: "idle", idleDenied: "idle_denied", lingering: "closing", tunneling: "tunnel", streaming: "http2",
 }
 
-// dismissedState is that of connections that were dismissed and are not closed yet.
+// dismissedState is the state of dismissed connections that are not closed yet.
 const dismissedState = "dismissed"
 
-// States is how many connections are open, by what they do; all states are there. A
-// connection with streams is one of them, whatever its streams do.
+// States returns how many connections are open, by state, including empty states. A connection with streams
+// counts once, whatever its streams do.
 func (c *Conns) States() map[string]int {
 	all := map[string]int{dismissedState: 0}
 	for _, state := range stateOf {
@@ -29,5 +29,5 @@ func (c *Conns) States() map[string]int {
 	return all
 }
 
-// Waited is how long requests have waited for their place in line, whatever came of it.
+// Waited returns how long requests have waited for their slot, whatever the result.
 func (c *Conns) Waited() latency.Counts { return c.waited.Counts() }

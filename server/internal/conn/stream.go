@@ -12,18 +12,17 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Session is a connection that carries many requests at once, each on a [Stream]: one of
-// HTTP/2. It is the net.Conn for whoever reads its frames ([Options].HTTP2), who calls
-// Serve for each request.
+// Session is a connection that carries many requests at once, each on a [Stream]: one of HTTP/2. It is the
+// net.Conn for the reader of its frames ([Options].HTTP2), which calls Serve for each request.
 //
 // The connection counts against Limits.Max and Limits.PerClient, and has the phases fresh,
 // streaming, idle and lingering. Each stream has a Conn of its own with the phases of a
 // request and their timeouts, and counts against Limits.Streams. It is safe for concurrent use.
 type Session struct {
-	net.Conn // under the frames
+	net.Conn // below the frames
 	c        *Conn
 	l        *Listener
-	goAway   func() // has the client open no further streams
+	goAway   func() // tells the client to open no further streams
 
 	mu      sync.Mutex
 	open    int  // streams; guarded by mu
@@ -36,20 +35,19 @@ type Session struct {
 	once      sync.Once
 }
 
-// Stream is a request as bytes of HTTP/1.1, head and body, and takes the answer as such
-// bytes. A deadline in the past ends reads or writes for good; others are ignored.
+// Stream is a request as bytes of HTTP/1.1, head and body, and takes the answer in the same form. A deadline
+// in the past ends reads or writes permanently; others are ignored.
 type Stream interface {
 	net.Conn
-	// Head returns the head of the request as it will be read, too, or why the request is
-	// refused. It is called once, before anything is read.
+	// Head returns the head of the request, which is also read later, or why the request is refused. It is
+	// called once, before anything is read.
 	Head() ([]byte, error)
-	// Context ends when the client gives the request up, or has gone.
+	// Context ends when the client gives up the request, or has gone.
 	Context() context.Context
 }
 
-// Multiplexed is what [Options] has for a client that speaks HTTP/2: it serves s until
-// [Session.Closed], and returns when no stream is left. It sets what tells the client to go
-// away by [Session.OnLeave] before the first stream.
+// Multiplexed is [Options].HTTP2: it serves s until [Session.Closed], and returns when no stream is left. It
+// calls [Session.OnLeave] before the first stream.
 type Multiplexed func(s *Session)
 
 // serveSession serves a connection on which the client has chosen HTTP/2.
@@ -62,12 +60,12 @@ func (l *Listener) serveSession(c *Conn) {
 	c.out.closed = true // the client was told, and had time to close
 }
 
-// OnLeave sets what tells the client that it should open no further streams. It is called
-// once at most, by any goroutine, and must not block.
+// OnLeave sets what tells the client to open no further streams. Any goroutine may call goAway, at most once,
+// and it must not block.
 func (s *Session) OnLeave(goAway func()) { s.goAway = goAway }
 
-// Read implements net.Conn. Another goroutine that wants the connection to end sets a
-// deadline in the past: at first the client is only told to go away.
+// Read implements net.Conn. Another goroutine that wants the connection to end sets a deadline in the past:
+// at first the client is only told to go away.
 func (s *Session) Read(p []byte) (int, error) {
 	for {
 		n, err := s.Conn.Read(p)
@@ -78,8 +76,8 @@ func (s *Session) Read(p []byte) (int, error) {
 	}
 }
 
-// Close implements net.Conn: it notes that no frame is read or written any more. The socket
-// is closed later, by [Listener.serve].
+// Close implements net.Conn: it records that no frame is read or written any more. [Listener.serve] closes
+// the socket later.
 func (s *Session) Close() error {
 	s.once.Do(func() { close(s.closed) })
 	return nil
@@ -95,7 +93,7 @@ func (s *Session) Cut() bool {
 	return !before
 }
 
-// Refused notes so many requests that never became streams, as they were malformed.
+// Refused records n malformed requests that never became streams.
 func (s *Session) Refused(n uint64) {
 	for range n {
 		s.l.refused(s.c)
@@ -105,7 +103,7 @@ func (s *Session) Refused(n uint64) {
 // HeadBytes bounds the head of a request.
 func (s *Session) HeadBytes() int { return s.c.HeadBytes() }
 
-// leave tells the client to go away, and reports whether that is news.
+// leave tells the client to go away, and reports whether this is the first time.
 func (s *Session) leave() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +130,7 @@ func (s *Session) restLocked(p phase) {
 	}
 }
 
-// Serve serves the request on a stream. One too many gets [fullStream].
+// Serve serves the request on a stream. If there are too many, it gets [fullStream].
 func (s *Session) Serve(st Stream) {
 	c := s.begin(st)
 	if c == nil {
@@ -158,12 +156,12 @@ func (s *Session) Serve(st Stream) {
 	}
 }
 
-// answerWhole answers a simple request, as a resident does.
+// answerWhole answers a simple request like a resident.
 func (l *Listener) answerWhole(c *Conn, h *Head, head []byte) bool {
 	if _, what := h.read(head); what != whole || l.answer == nil {
 		return false
 	}
-	b := answerBuffers.Get().(*[]byte) // the pool's
+	b := answerBuffers.Get().(*[]byte) // from the pool
 	defer answerBuffers.Put(b)
 	was := c.in.gate.skip(h)
 	out, _, ok := l.answer((*b)[:0], c, h)
@@ -204,8 +202,8 @@ func (s *Session) begin(st Stream) *Conn {
 	return c
 }
 
-// end forgets a stream. Where a connection of HTTP/1 would be closed since the server drains
-// or is crowded, the client is told to go away.
+// end forgets a stream. Where a connection of HTTP/1 would be closed because the server drains or is crowded,
+// the client is told to go away.
 func (s *Session) end(c *Conn) {
 	if c.in.gate.forwarded {
 		s.forwarded.Store(true)
@@ -232,13 +230,13 @@ func (s *Session) end(c *Conn) {
 	}
 }
 
-// givenUp reports whether the client of a stream has given its request up.
+// givenUp reports whether the client of a stream has given up its request.
 func (c *Conn) givenUp() bool {
 	return c.parent != nil && c.Conn.(Stream).Context().Err() != nil // see begin
 }
 
-// class is the class of a connection with streams: that of the one that has most
-// reason to stay. Called with conns.mu held.
+// class is the class of a connection with streams: that of the stream with the most reason to stay. Called
+// with conns.mu held.
 func (s *Session) class(tick uint32) class {
 	most := classLingering
 	for _, c := range s.streams.members {

@@ -7,12 +7,11 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// streamCount is how many streams are in progress, and how many were refused. A client has
-// Limits.Streams of them on all its connections together. A connection may always have one, as
-// one of HTTP/1 has; of the others there are no more than Limits.Max in all, so that streams hold
-// no more memory than connections may.
+// streamCount is how many streams are in progress, and how many were refused. A client has Limits.Streams of
+// them on all its connections together. A connection may always have one, like one of HTTP/1; of the others
+// there are at most Limits.Max in all, so that streams take no more memory than connections may.
 type streamCount struct {
-	more    int                        // than one on each connection; guarded by conns.mu
+	more    int                        // in excess of one per connection; guarded by conns.mu
 	refused [reasonLarge]atomic.Uint64 // by reasonFull and reasonClient
 }
 
@@ -42,7 +41,7 @@ func (c *Conns) addStreamLocked(s *Session, cn *Conn) bool {
 	return true
 }
 
-// removeStreamLocked forgets a stream that was added.
+// removeStreamLocked removes a stream.
 func (c *Conns) removeStreamLocked(s *Session, cn *Conn) {
 	s.streams.remove(cn)
 	c.longs.remove(cn)
@@ -55,15 +54,15 @@ func (c *Conns) removeStreamLocked(s *Session, cn *Conn) {
 	}
 }
 
-// forgetPeerLocked forgets the client of a connection if nothing of it is left. The connection
-// itself may be gone before its streams.
+// forgetPeerLocked forgets the client of a connection if nothing of it is left. The connection may end before
+// its streams.
 func (c *Conns) forgetPeerLocked(cn *Conn) {
 	if len(cn.entry.peer.members) == 0 && cn.entry.peer.streams == 0 {
 		delete(c.peers, cn.entry.client)
 	}
 }
 
-// Streams is the number of requests in progress on connections that carry many.
+// Streams returns the number of requests in progress on connections that carry many.
 func (c *Conns) Streams() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,6 +72,6 @@ func (c *Conns) Streams() (n int) {
 	return n
 }
 
-// RefusedStreams is how many requests were refused because too many were in progress on
-// connections that carry many, of all or of their client, by reason.
+// RefusedStreams returns how many requests were refused because too many were in progress on connections that
+// carry many, of all or of their client, by reason.
 func (c *Conns) RefusedStreams() map[string]uint64 { return byReason(c.streams.refused[:]) }

@@ -43,7 +43,7 @@ func (c *Conns) sweep() {
 	}
 }
 
-// checkLocked ends what is overdue of a connection, and of its streams.
+// checkLocked ends what is overdue on a connection and on its streams.
 func (c *Conns) checkLocked(cn *Conn, tick uint32) {
 	c.checkPhaseLocked(cn, tick)
 	for _, stream := range cn.entry.streams() {
@@ -54,8 +54,8 @@ func (c *Conns) checkLocked(cn *Conn, tick uint32) {
 func (c *Conns) checkPhaseLocked(cn *Conn, tick uint32) {
 	since := cn.since()
 	p := since.phase()
-	// The tick in which the phase began does not count, so that nobody gets less
-	// than the limit. max: the phase may have begun in this very tick.
+	// The tick in which the phase began does not count, so that nobody gets less than the limit. max: the
+	// phase may have begun in this very tick.
 	age := time.Duration(max(1, since.age(tick))-1) * c.period
 	switch limit := c.timeout[p]; {
 	case age < limit:
@@ -69,10 +69,10 @@ func (c *Conns) checkPhaseLocked(cn *Conn, tick uint32) {
 	}
 }
 
-// lookAtQuiet ends the connections that wait although their client has half-closed: its
-// FIN came with a request; see resident. It looks at each connection once after its last
-// request, and parks those that stay quiet. While an upstream has a request it looks each time,
-// and has the upstream let go if the client has left. One goroutine calls it.
+// lookAtQuiet ends waiting connections whose client has half-closed: its FIN came with a request; see
+// resident. It checks each connection once after its last request, and parks those that stay quiet. While an
+// upstream has a request it checks each time, and interrupts the upstream if the client has left. One
+// goroutine calls it.
 func (c *Conns) lookAtQuiet() {
 	c.parks.giveBack(time.Now())
 	tick := c.tick.Load()
@@ -82,14 +82,14 @@ func (c *Conns) lookAtQuiet() {
 	for _, cn := range c.all.members {
 		since := cn.since()
 		p := since.phase()
-		if since.tick() == tick { // another request could begin the same phase in it again
+		if since.tick() == tick { // another request could begin the same phase in this tick
 			continue
 		}
 		switch {
 		case p == asking:
 			c.quiet = append(c.quiet, cn)
 		case p != idle && p != idleDenied:
-		case since != cn.entry.looked, since.age(tick) >= after && since != cn.parking.told:
+		case since != cn.entry.looked, since.age(tick) >= after && since != cn.parking.orderedIn:
 			cn.entry.looked = since
 			c.quiet = append(c.quiet, cn)
 		}
@@ -104,9 +104,9 @@ func (c *Conns) lookAtQuiet() {
 				cn.awaits.upstream.cut()
 			}
 		case finWaits(cn.Conn):
-			cn.wake() // no more: its goroutine may just have read requests
+			cn.wake() // nothing more: its goroutine may just have read requests
 		case since.age(tick) >= after && ordered < room:
-			cn.parking.told = since
+			cn.parking.orderedIn = since
 			if !c.orderPark(cn) {
 				continue
 			}

@@ -22,9 +22,9 @@ func openFiles() int {
 	return int(min(l.Cur, 1<<30))
 }
 
-// lastRead reads what has arrived on a connection. If that is nothing, it shuts down
-// our side, so that the client sees that no more answers come. Nothing happens
-// between the two, so hardly any request arrives in vain.
+// lastRead reads what has arrived on a connection. If that is nothing, it shuts down our side, so that the
+// client sees that no more answers come. Nothing happens between the two, so hardly any request arrives in
+// vain.
 func lastRead(nc net.Conn, p []byte) (n int, err error) {
 	n, err = nowait.Read(nc, p, func(fd int) {
 		_ = unix.Shutdown(fd, unix.SHUT_WR) // it may be closed already
@@ -35,14 +35,12 @@ func lastRead(nc net.Conn, p []byte) (n int, err error) {
 	return n, nil
 }
 
-// readNow reads what has arrived, whatever the deadline. If that is nothing, its error
-// is the one of a deadline.
+// readNow reads what has arrived, whatever the deadline. If that is nothing, its error is that of a deadline.
 func readNow(nc net.Conn, p []byte) (n int, err error) { return nowait.Read(nc, p, nil) }
 
-// disconnect resets a TCP connection at once, whatever its goroutine is doing: that is
-// what connect means to an address of no family. A reset by close would come only when
-// nobody uses the descriptor any more, such as a resident that waits for a store. All that
-// is done with the socket from here on fails.
+// disconnect resets a TCP connection at once, whatever its goroutine is doing: that is what connect to an
+// address without a family does. A reset by close would come only when nobody uses the descriptor any more,
+// such as a resident that waits for a store. Everything that is done with the socket afterwards fails.
 func disconnect(nc net.Conn) error {
 	return control(nc, func(fd int) error {
 		none := unix.RawSockaddr{Family: unix.AF_UNSPEC}
@@ -54,24 +52,23 @@ func disconnect(nc net.Conn) error {
 	})
 }
 
-// wholeHandshakes has a listening socket wait for the end of each handshake, even where TCP
-// Fast Open is on for all sockets of the system: by a cookie that it once got, a client could
-// make requests in somebody else's name.
+// wholeHandshakes makes a listening socket wait for the end of each handshake, even if TCP Fast Open is on
+// for the whole system: with a cookie that it once got, a client could make requests in somebody else's name.
 func wholeHandshakes(ln net.Listener) error {
 	if _, ok := ln.(*net.TCPListener); !ok {
 		return nil
 	}
 	return control(ln, func(fd int) error {
 		err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_FASTOPEN, 0)
-		if errors.Is(err, unix.ENOPROTOOPT) { // it knows none
+		if errors.Is(err, unix.ENOPROTOOPT) { // TCP Fast Open is unknown
 			err = nil
 		}
 		return os.NewSyscallError("setsockopt TCP_FASTOPEN", err)
 	})
 }
 
-// control calls f with the descriptor of a connection or listener, and returns its error. What
-// has no descriptor is unsupported.
+// control calls f with the descriptor of a connection or listener, and returns its error. Without a
+// descriptor it is unsupported.
 func control(socket any, f func(fd int) error) error {
 	sc, ok := socket.(syscall.Conn)
 	if !ok {
@@ -85,19 +82,19 @@ func control(socket any, f func(fd int) error) error {
 	return errors.Join(failed, err)
 }
 
-// deferAccept has the kernel keep new connections of a TCP listener back until their clients have
-// sent something, or for a second or two: then most have sent their request when they are
-// accepted. It does not matter if the kernel will not.
+// deferAccept makes the kernel hold back new connections of a TCP listener until their clients have sent
+// something, or for at most a second or two: then most have sent their request when they are accepted. It
+// does not matter if the kernel refuses.
 func deferAccept(ln net.Listener, on bool) {
 	seconds := 0
 	if on {
-		seconds = 1 // as short as it can be: until the SYN-ACK has been sent once more
+		seconds = 1 // as short as possible: until the SYN-ACK has been sent once more
 	}
 	_ = control(ln, func(fd int) error { return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, seconds) })
 }
 
-// inheritance sets options on a listening socket that its connections inherit, which
-// saves the calls that Go would make for each of them: keep-alive as Go has it, and no delay.
+// inheritance sets options on a listening socket that its connections inherit, which saves the calls that Go
+// would make for each of them: Go's keep-alive, and no delay.
 func inheritance(_, _ string, c syscall.RawConn) error {
 	const idle, interval, count = 15, 15, 9 // seconds, seconds, probes
 	var err error
@@ -123,10 +120,10 @@ func shared(network, address string, c syscall.RawConn) error {
 	return errors.Join(failed, err)
 }
 
-// preferNewest has the second of two processes on a port get all new connections, in place of half of
-// them: those that the first one ignores at its end (refuseNew) would be a second late. The kernel
-// asks the program for the index of a socket, and takes any where there is none: with one
-// process, or on a kernel that has no such programs.
+// preferNewest sends all new connections to the second of two processes on a port, instead of half of them:
+// those that the first one ignores at its end (refuseNew) would be a second late. The kernel asks the program
+// for the index of a socket, and takes any if there is none: with one process, or on a kernel without such
+// programs.
 func preferNewest(ln net.Listener) {
 	second := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 1}}
 	prog := unix.SockFprog{Len: 1, Filter: &second[0]}
@@ -135,7 +132,7 @@ func preferNewest(ln net.Listener) {
 	})
 }
 
-// inheritable does the same with a socket that somebody else has bound.
+// inheritable does the same to a socket that somebody else has bound.
 func inheritable(ln net.Listener) error {
 	tcp, ok := ln.(*net.TCPListener)
 	if !ok {
@@ -148,9 +145,8 @@ func inheritable(ln net.Listener) error {
 	return inheritance("", "", raw)
 }
 
-// refuseNew makes a listening socket ignore new connections, while those whose
-// handshake has begun still get into its queue: a filter of the socket drops
-// every SYN without ACK. Clients send it again after a second.
+// refuseNew makes a listening socket ignore new connections, while those whose handshake has begun still get
+// into its queue: a socket filter drops every SYN without ACK. Clients send it again after a second.
 func refuseNew(ln net.Listener) error {
 	const (
 		flags    = 13 // offset in the TCP header

@@ -12,14 +12,13 @@ import (
 // openFiles is unknown here.
 func openFiles() int { return 0 }
 
-// deferAccept cannot be had here.
+// deferAccept is not available here.
 func deferAccept(net.Listener, bool) {}
 
-// lastRead does not look again: a request that arrives in this very moment is
-// lost here.
+// lastRead does not check again: a request that arrives at this moment is lost.
 func lastRead(net.Conn, []byte) (int, error) { return 0, io.EOF }
 
-// readNow does not look either.
+// readNow does not check either.
 func readNow(net.Conn, []byte) (int, error) { return 0, io.EOF }
 
 // refuseNew has no counterpart here.
@@ -28,17 +27,17 @@ func refuseNew(net.Listener) error { return errors.ErrUnsupported }
 // disconnect has no counterpart here.
 func disconnect(net.Conn) error { return errors.ErrUnsupported }
 
-// wholeHandshakes has nothing to do: nothing is given to a kernel here.
+// wholeHandshakes has nothing to do here.
 func wholeHandshakes(net.Listener) error { return nil }
 
 // inheritance sets nothing here.
 func inheritance(string, string, syscall.RawConn) error { return nil }
 
-// shared cannot be had here: other systems give a port to the latest, or to anybody.
+// shared is not available here: other systems give a port to the latest process, or to any.
 func shared(string, string, syscall.RawConn) error { return errors.ErrUnsupported }
 
 // preferNewest has nothing to choose from.
 func preferNewest(net.Listener) {}
 
-// inheritable sets nothing either.
+// inheritable sets nothing here either.
 func inheritable(net.Listener) error { return nil }

@@ -17,13 +17,12 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// tlsSocket is the socket under TLS. Only the goroutine of the connection reads it, and
-// only through TLS.
+// tlsSocket is the socket below TLS. Only the connection's goroutine reads it, and only through TLS.
 type tlsSocket struct {
 	net.Conn
 	c       *Conn
 	early   []byte // came with the PROXY header
-	shaking bool   // the handshake is going on
+	shaking bool   // the handshake is in progress
 	secure  bool   // it has succeeded
 
 	polling bool        // reads do not wait; see lastRead
@@ -31,8 +30,7 @@ type tlsSocket struct {
 	closing atomic.Bool // writes may take closeTime
 }
 
-// closeTime is what the last message to a client may take that does not read. Package
-// tls would wait for 5 s.
+// closeTime bounds the last message to a client that does not read. Package tls would wait for 5 s.
 const closeTime = 100 * time.Millisecond
 
 // Read implements net.Conn.
@@ -64,7 +62,7 @@ func (s *tlsSocket) SetWriteDeadline(t time.Time) error {
 	return s.Conn.SetWriteDeadline(t)
 }
 
-// errPartial says that bytes have arrived, but no whole record.
+// errPartial means that bytes have arrived, but no whole record.
 var errPartial = errors.New("part of a TLS record")
 
 // lastRead is [lastRead] for what comes through TLS. Our side is shut down by Close.
@@ -81,8 +79,8 @@ func (s *tlsSocket) lastRead(through net.Conn, p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// handshake shakes hands. If that fails the connection has to be closed; a client that
-// speaks HTTP without TLS is told.
+// handshake does the handshake. If it fails the connection has to be closed; a client that speaks HTTP
+// without TLS gets an answer.
 func (c *Conn) handshake() error {
 	s := c.opening.tls
 	s.early, c.in.replay = c.in.replay, nil
@@ -106,8 +104,8 @@ func (c *Conn) handshake() error {
 	return err
 }
 
-// protocol is what the client has chosen by ALPN; empty without TLS or a choice. It is not
-// inlined, as the state of a connection is large, and would stay on the stack of idle ones
+// protocol is the client's choice by ALPN; empty without TLS or a choice. It is not inlined, because the
+// state of a TLS connection is large, and would stay on the stack of idle ones
 // (TestIdleConnectionsHoldLittle).
 //
 //go:noinline
@@ -118,7 +116,7 @@ func (c *Conn) protocol() string {
 	return ""
 }
 
-// likeHTTP looks at the first bytes of what is no TLS.
+// likeHTTP checks the first bytes of something other than TLS.
 func likeHTTP(head [5]byte) bool {
 	for _, b := range head {
 		if (b < 'A' || b > 'Z') && b != ' ' && b != '/' {
@@ -130,13 +128,13 @@ func likeHTTP(head [5]byte) bool {
 
 var plainAnswer = newShortAnswer(fasthttp.StatusBadRequest, "This port speaks HTTPS: the request came without TLS.", 0)
 
-// shortAnswer is an answer to a client that is served no request, but for its Date.
+// shortAnswer is an answer, except for its Date, to a client whose request is not served.
 type shortAnswer []byte
 
-// dateHere is where the Date of an answer comes, behind the status line.
+// dateHere is where the Date of an answer goes, after the status line.
 var dateHere = []byte("\r\n")
 
-// at is the whole answer.
+// at returns the whole answer.
 func (a shortAnswer) at(now time.Time) []byte {
 	status, rest, _ := bytes.Cut(a, dateHere)
 	whole := append(make([]byte, 0, len(a)+64), status...)
@@ -154,7 +152,7 @@ func newShortAnswer(status int, detail string, retry int) shortAnswer {
 	}
 	r.SetConnectionClose()
 	r.SetBody(denial.Problem(status, detail))
-	before, after, _ := bytes.Cut([]byte(r.String()), []byte("\r\nDate: ")) // that of now
+	before, after, _ := bytes.Cut([]byte(r.String()), []byte("\r\nDate: ")) // the current one
 	_, after, _ = bytes.Cut(after, []byte("\r\n"))
 	return shortAnswer(slices.Concat(before, []byte("\r\n"), after))
 }
@@ -176,8 +174,7 @@ const (
 
 var tlsClassNames = [tlsClasses]string{"not_tls", "version", "parameters", "alpn", "refused", "timeout", "closed", "protocol"}
 
-// tlsWords are what package tls says where it has no type for an error (Go 1.26,
-// TestHandshakeErrors).
+// tlsWords are package tls's words for errors without a type (Go 1.26, TestHandshakeErrors).
 var tlsWords = []struct {
 	words string
 	class tlsClass
@@ -210,5 +207,5 @@ func tlsClassOf(err error) tlsClass {
 	return tlsProtocol
 }
 
-// HandshakeErrors is how many TLS handshakes failed, by class.
+// HandshakeErrors returns how many TLS handshakes failed, by class.
 func (c *Conns) HandshakeErrors() map[string]uint64 { return byName(tlsClassNames[:], c.tlsErrors[:]) }

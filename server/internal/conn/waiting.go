@@ -9,21 +9,19 @@ import (
 	"time"
 )
 
-// A request that waits for its place in line does not read its socket, and may wait for
-// long. So the connection is watched meanwhile: by epoll where the system has it, else by
-// reading ahead. Whatever ends the wait early cancels the context of [Conn.BeginWait]; the
-// request is then denied, and the answer is sent as any other.
+// A request that waits for its slot does not read its socket, and may wait for long. So the connection is
+// watched meanwhile: by epoll if the system has it, else by reading ahead. Whatever ends the wait early
+// cancels the context of [Conn.BeginWait]; the request is then denied, and the answer is sent as usual.
 //
-// A FIN counts as leaving. It may be half of a close or all of it, and nothing that the
-// server could do without an answer tells the two apart. A client that only half-closes
-// reads its denial at once.
+// A FIN counts as leaving. It may be half of a close or all of it, and the server cannot distinguish the two
+// without answering. A client that only half-closes reads its denial at once.
 
-// waiting is the watch over a connection whose request waits. It lives as long as the
-// connection, once one of its requests has waited.
+// waiting watches a connection whose request waits. It lives as long as the connection, once one of its
+// requests has waited.
 type waiting struct {
 	mu     sync.Mutex
-	cancel context.CancelFunc // nil: nobody waits; guarded by mu
-	stop   func()             // ends the watch; of the connection's goroutine, as is began
+	cancel context.CancelFunc // nil: no request waits; guarded by mu
+	stop   func()             // ends the watch; used by the connection's goroutine, like began
 	began  time.Time
 }
 
@@ -36,14 +34,14 @@ func (w *waiting) left() {
 	}
 }
 
-// awaited is what the request that is being handled waits for: its place in line, or the
-// upstream. Its goroutine begins and ends both waits; any goroutine may end them early.
+// awaited is what the request that is being handled waits for: its slot, or the upstream. Its goroutine
+// begins and ends both waits; any goroutine may end them early.
 type awaited struct {
 	line     atomic.Pointer[waiting] // nil: no request has waited
 	upstream link
 }
 
-// leaveLine ends the wait for a place in line, if there is one.
+// leaveLine ends the wait for a slot, if there is one.
 func (a *awaited) leaveLine() {
 	if w := a.line.Load(); w != nil {
 		w.left()
@@ -56,16 +54,15 @@ func (a *awaited) giveUp() {
 	a.upstream.cut()
 }
 
-// BeginWait is called when the request begins to wait for its place in line. Answers to
-// the requests before it are sent now. The result ends when the client leaves, or when the
-// connection has to make room for others. The request itself is not touched, nor is what
-// the client has sent behind it. It does not block: the request holds a place by now. It
-// implements policy.Waiter.
+// BeginWait is called when the request begins to wait in a queue. Answers to the requests before it are sent
+// now. The result ends when the client leaves, or when the connection has to make room for others. The
+// request itself is not touched, nor is what the client has sent behind it. It does not block, because the
+// request already has a slot. It implements policy.Waiter.
 func (c *Conn) BeginWait() context.Context { return c.beginWait(queued) }
 
-// BeginQueue is the same for a request that was admitted and waits for an upstream, after all
-// answers were sent ([Conn.Send]). Its client exceeds nothing, so it does not make room for others;
-// nor is it sent away if nobody can notice that it leaves.
+// BeginQueue is the same for a request that was admitted and waits for an upstream, after all answers were
+// sent ([Conn.Send]). Its client exceeds no limit, so it does not make room for others; nor is it sent away
+// if its leaving cannot be noticed.
 func (c *Conn) BeginQueue() context.Context { return c.beginWait(asking) }
 
 func (c *Conn) beginWait(p phase) context.Context {
@@ -79,10 +76,10 @@ func (c *Conn) beginWait(p phase) context.Context {
 	w.cancel = cancel
 	w.mu.Unlock()
 	if p == queued && c.out.unsent != nil && !c.out.unsent.flush() {
-		cancel() // a place is for clients that take their answers: this one would keep it for longer
+		cancel() // slots are for clients that take their answers: this one would keep its slot longer
 	}
 	c.enter(p)
-	if c.orders.reset.Load() || p == queued && c.orders.evicted.Load() { // by the phase before
+	if c.orders.reset.Load() || p == queued && c.orders.evicted.Load() { // from the phase before
 		cancel()
 	}
 	w.stop, w.began = c.conns.watch(c, w, p), time.Now()
@@ -107,7 +104,7 @@ func (c *Conn) EndQueue() (began time.Time) {
 	return w.began
 }
 
-// watch has w.left called when the client of c leaves, until stop is called.
+// watch makes the poller call w.left when the client of c leaves, until stop is called.
 func (c *Conns) watch(cn *Conn, w *waiting, p phase) (stop func()) {
 	if cn.parent != nil {
 		end := context.AfterFunc(cn.Conn.(Stream).Context(), w.left) // see Session
@@ -120,7 +117,7 @@ func (c *Conns) watch(cn *Conn, w *waiting, p phase) (stop func()) {
 	case p != queued:
 		return func() {}
 	}
-	// It cannot be noticed. A place is for those who stay: without, it is a denial.
+	// It cannot be noticed. Slots are for clients that stay, so the request is denied.
 	c.waitErrors.Do(func() {
 		c.report.log.Error("requests cannot wait and are denied: raise the limit of open files", slog.String("error", err.Error()))
 	})
@@ -128,12 +125,12 @@ func (c *Conns) watch(cn *Conn, w *waiting, p phase) (stop func()) {
 	return func() {}
 }
 
-// Close ends the watch over those who wait, which is there once somebody has waited. It is
-// for when no connection is left: who waits later is denied, and who is parked is not heard.
+// Close ends the watch over waiting requests, which exists once one has waited. Call it when no connection is
+// left: requests that wait later are denied, and parked connections get no events.
 func (c *Conns) Close() { c.poller.close() }
 
-// ahead reads what a client sends while its request waits, up to aheadBytes of it, where
-// nothing else tells that it leaves. It is not for residents, which hold the socket.
+// ahead reads what a client sends while its request waits, up to aheadBytes, where nothing else reveals that
+// it leaves. It is not for residents, which hold the socket.
 type ahead struct {
 	conn *Conn
 	left func()
@@ -141,8 +138,8 @@ type ahead struct {
 	got  []byte // of the goroutine until done
 }
 
-// aheadBytes is how much is read. A client that pipelines more is not noticed when it leaves
-// before its request is decided.
+// aheadBytes is how much is read. A client that pipelines more is not noticed when it leaves before its
+// request is decided.
 const aheadBytes = 4 << 10
 
 func readAhead(c *Conn, left func()) (stop func(), err error) {
@@ -167,7 +164,7 @@ func (a *ahead) read() {
 	}
 }
 
-// stop ends the reading, and has what was read read again, through the gate.
+// stop ends the reading. What was read is read again, through the gate.
 func (a *ahead) stop() {
 	_ = a.conn.Conn.SetReadDeadline(longAgo)
 	<-a.done

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// output is what becomes of the answers of a connection. It belongs to its goroutine.
+// output is what happens to the answers of a connection. It belongs to its goroutine.
 type output struct {
-	unsent unsent // answers to earlier requests that wait to be sent; nil: there are none
+	unsent unsent // earlier answers that have not been sent; nil: none
 	denied bool   // the last answer was a denial
 	mute   bool   // writes are dropped
 	unread bool   // bytes of the last request may still arrive
 	closed bool   // no answer is possible any more
 }
 
-// unsent are answers that wait to be sent with the next one.
+// unsent are answers that are sent together with the next one.
 type unsent interface {
 	flush() bool // sends them, and reports whether the client took them all
-	skip() int   // how many bytes of them were sent; from then on none
+	skip() int   // how many of their bytes were sent; none later
 }
 
 // after is the phase that follows an answer.
@@ -33,8 +33,8 @@ func (o *output) after() phase {
 // writeStep is how many bytes a client must take within the write timeout.
 const writeStep = 16 << 10
 
-// Write implements net.Conn. Each step restarts the phase of writing: the timeout
-// bounds the time without progress, not that of the whole response.
+// Write implements net.Conn. Each step restarts the phase of writing: the timeout bounds the time without
+// progress, not that of the whole response.
 func (c *Conn) Write(p []byte) (n int, err error) {
 	if c.out.mute {
 		return len(p), nil
@@ -50,8 +50,8 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 	return n + m, err
 }
 
-// Send sends answers: all of out but what was sent before. It returns what of out's memory
-// may be used again.
+// Send sends answers: all of out except what was already sent. It returns the memory of out that may be
+// reused.
 func (c *Conn) Send(out []byte) ([]byte, error) {
 	skip := 0
 	if c.out.unsent != nil {
@@ -68,20 +68,19 @@ func (c *Conn) Send(out []byte) ([]byte, error) {
 // EndAnswer notes that a whole answer was sent.
 func (c *Conn) EndAnswer() { c.enter(c.out.after()) }
 
-// LeaveUnread ends the connection with the answer, after a moment in which the client may go
-// on sending.
+// LeaveUnread ends the connection with the answer, after a moment in which the client may keep sending.
 func (c *Conn) LeaveUnread() { c.out.unread = true }
 
-// Break makes the client see that the answer is not whole: the connection is reset.
+// Break shows the client that the answer is incomplete: the connection is reset.
 func (c *Conn) Break() {
 	c.out.closed = true
 	resetOnClose(c.socket())
 }
 
 const (
-	// lingerTime and lingerBytes bound what is read from a client that is still
-	// sending after its last answer. Closing at once would reset the connection,
-	// which may destroy the answer before the client has read it.
+	// lingerTime and lingerBytes bound what is read from a client that is still sending after its last
+	// answer. Closing at once would reset the connection, which may destroy the answer before the client has
+	// read it.
 	lingerTime  = time.Second
 	lingerBytes = 1 << 20
 )

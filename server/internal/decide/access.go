@@ -12,17 +12,17 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// These functions write the access log, and count a sample of the requests in a
-// [breakdown.Load], as so many: units. It is 0 for those that are only in the log.
+// These functions write the access log, and count a sample of the requests in a [breakdown.Load], each as
+// several (units). units is 0 for those that are only in the log.
 
-// noted decides what is noted of a request when it has been answered, if anything.
+// noted decides what, if anything, is recorded of a request when it has been answered.
 func (s *Service) noted() (units uint64, some bool) {
 	units = s.load.Drawn()
 	return units, units > 0 || s.access != nil
 }
 
-// noteAnswer notes what fasthttp's response says. bad is why the request was refused, r is
-// what was decided on; both may be nil.
+// noteAnswer records fasthttp's response. bad is why the request was refused, r is what was decided on; both
+// may be nil.
 func (s *Service) noteAnswer(ctx *fasthttp.RequestCtx, bad *badRequest, r *requestState, units uint64) {
 	if units > 0 {
 		h := &ctx.Request.Header
@@ -48,7 +48,7 @@ func (s *Service) logAnswer(ctx *fasthttp.RequestCtx, bad *badRequest, r *reques
 	s.write(&e, conn.Of(ctx), conn.PeerAddr(ctx), r)
 }
 
-// noteSimple notes an answer that was put together without fasthttp.
+// noteSimple records an answer that was made without fasthttp.
 func (s *Service) noteSimple(sent []byte, bad *badRequest, r *requestState, units uint64) {
 	if units > 0 {
 		s.countSimple(statusOf(sent), r, units)
@@ -82,8 +82,7 @@ func entryOf(r *requestState) accesslog.Entry {
 	}
 }
 
-// noteUnread notes a request that was refused before it was understood. h is nil if not even
-// its head was.
+// noteUnread records a request that was refused before it was parsed. h is nil if not even its head was.
 func (s *Service) noteUnread(bad *badRequest, c *conn.Conn, h *conn.Head) {
 	units, some := s.noted()
 	if !some {
@@ -101,8 +100,8 @@ func (s *Service) noteUnread(bad *badRequest, c *conn.Conn, h *conn.Head) {
 	}
 }
 
-// Line is what is noted of a request that is passed on. It is used once. Its text is borrowed
-// from the head of the request.
+// Line is the record of a request that is passed on. It is used once. Its text is borrowed from the head of
+// the request.
 type Line struct {
 	entry accesslog.Entry
 	units uint64
@@ -123,8 +122,8 @@ func (s *Service) line(r *requestState, units uint64) *Line {
 	return l
 }
 
-// Done notes the answer: bytes are those of the answer's body, server is the upstream that has
-// given it, "" if none has, until the time to its head.
+// Done records the answer: the length of its body, the upstream that sent it, "" if none did, and the time
+// until its head.
 func (l *Line) Done(status int, bytes int64, server string, until time.Duration) {
 	if l.from.access != nil {
 		e := &l.entry
@@ -157,14 +156,14 @@ func first(values [][]byte) []byte {
 	return values[0]
 }
 
-// write writes an entry, with what all have in common.
+// write writes an entry, with the fields that all have in common.
 func (s *Service) write(e *accesslog.Entry, c *conn.Conn, peer netip.Addr, r *requestState) {
 	complete(e, c, peer, r)
 	s.access.Write(e)
 }
 
-// count counts a request that was drawn: as rules see it, if one was decided on, else as it came
-// from peer. Only what came may have a query: a rule's path may have any byte.
+// count counts a request in the sample: as rules see it, if one was decided on, else as it came from peer.
+// Only the latter may have a query: a rule's path may have any byte.
 func (s *Service) count(method, path, agent []byte, status int, peer netip.Addr, r *requestState, units uint64) {
 	if i := bytes.IndexAny(path, "?#"); i >= 0 {
 		path = path[:i]
@@ -196,7 +195,7 @@ func complete(e *accesslog.Entry, c *conn.Conn, peer netip.Addr, r *requestState
 		return
 	}
 	if e.Client = r.request.Client; !e.Client.IsValid() {
-		e.Client = peer // the proxy: nobody else is known
+		e.Client = peer // the proxy: nothing else is known
 	}
 	method, target, host := r.identity().Original(&r.request)
 	if len(method) > 0 {

@@ -8,14 +8,13 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 )
 
-// answerSimple answers a request that has no body, without fasthttp's response: it
-// appends to dst what [Service.answer] would have fasthttp write, and reports whether
-// the connection ends with it. If not ok, nothing was charged, counted or appended,
-// and the request is answer's: all that is bad is, but for costs, and batches. It does not
-// allocate (TestAnswerDoesNotAllocate).
+// answerSimple answers a request without a body, without fasthttp's response: it appends to dst what
+// [Service.answer] would make fasthttp write, and reports whether the connection ends with it. If not ok,
+// nothing was charged, counted or appended, and the request is left to answer: all bad ones except for bad
+// costs, and batches. It does not allocate (TestAnswerDoesNotAllocate).
 //
-// With atOnce the request is also answer's, or a later answerSimple's, if it may have to wait: for
-// a store, a slot in a queue, or an upstream. Most of a flood does not.
+// With atOnce the request is also left to answer, or a later answerSimple, if it may have to wait for a
+// store, a slot in a queue, or an upstream. Most of a flood need not.
 func (s *Service) answerSimple(dst []byte, c *conn.Conn, h *conn.Head, listener int, atOnce bool) (out []byte, last, ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -31,7 +30,7 @@ func (s *Service) answerSimple(dst []byte, c *conn.Conn, h *conn.Head, listener 
 		return dst, false, false
 	case atOnce && (s.forwarder != nil || snap.asks):
 		return s.denySimple(dst, c, h, snap, listener)
-	case s.forwarder != nil && h.Old: // its answer must not come in chunks; Relay sees to that
+	case s.forwarder != nil && h.Old: // its answer must not be chunked; Relay handles that
 		return dst, false, false
 	case s.forwarder != nil:
 		return s.passSimple(dst, c, h, snap, listener)
@@ -60,9 +59,8 @@ func (s *Service) denySimple(dst []byte, c *conn.Conn, h *conn.Head, snap *Snaps
 	return s.appendVerdict(dst, r, r.read, last), last, true
 }
 
-// passSimple is the same where admitted requests are passed on. It is a function of its own
-// so that the stacks of connections without an upstream stay small
-// (TestIdleConnectionsHoldLittle).
+// passSimple does the same where admitted requests are passed on. It is a separate function so that the
+// stacks of connections without an upstream stay small (TestIdleConnectionsHoldLittle).
 func (s *Service) passSimple(dst []byte, c *conn.Conn, h *conn.Head, snap *Snapshot, listener int) (out []byte, last, ok bool) {
 	var a Admission
 	out, last, refused := s.decideHead(dst, c, h, snap, listener, &a)
@@ -79,9 +77,9 @@ func (s *Service) panicked(dst []byte, c *conn.Conn, p any) (out []byte) {
 	return s.bad.internal.append(dst)
 }
 
-// decideHead decides on a request whose target is valid, and appends the answer. If it is
-// refused, nothing has happened and out is dst. If it is admitted and there is a forwarder,
-// a is filled in, and the answer is the forwarder's. Without one a is nil.
+// decideHead decides on a request with a valid target, and appends the answer. If it is refused, nothing has
+// happened and out is dst. If it is admitted and there is a forwarder, a is filled in, and the forwarder
+// answers. Without one a is nil.
 func (s *Service) decideHead(dst []byte, c *conn.Conn, h *conn.Head, snap *Snapshot, listener int, a *Admission) (out []byte, last bool, refused policy.Refusal) {
 	r := snap.begin(listener, c, c.Addr())
 	defer r.end()
@@ -134,7 +132,7 @@ func (s *Service) appendVerdict(dst []byte, r *requestState, now time.Time, last
 	return out
 }
 
-// appendShown appends the lines that tell an admitted client what is known of its limit.
+// appendShown appends the lines that show an admitted client its limit.
 func (r *requestState) appendShown(dst []byte) []byte {
 	if a, d := r.shown(); a != nil {
 		return a.AppendFields(dst, &d)

@@ -14,16 +14,16 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// badRequest is a kind of request that is refused before it is decided on. The set is
-// closed; its reasons are label values.
+// badRequest is a kind of request that is refused before it is decided on. The set is closed; its reasons are
+// label values.
 type badRequest struct {
 	logs.Reason
 	body   []byte
 	spared bool // the peer is not to blame: see blame
 }
 
-// badRequests are all kinds. A bad request is answered and its connection closed:
-// the bytes that follow one that was not understood cannot be trusted either.
+// badRequests are all kinds. A bad request is answered and its connection closed: bytes that follow one that
+// was not understood cannot be trusted either.
 type badRequests struct {
 	malformed, framing, version, host, target, peer badRequest
 	repeated, unnamed, cost, batch, expectation     badRequest
@@ -104,7 +104,7 @@ func (f *badRequests) of(err error) *badRequest {
 	return &f.malformed
 }
 
-// ofMessage returns the kind of what is wrong with a message that was not read by fasthttp.
+// ofMessage returns the kind of an error in a message that fasthttp did not read.
 func (f *badRequests) ofMessage(e *http1.Error) *badRequest {
 	switch e.Kind {
 	case http1.Framing:
@@ -134,8 +134,7 @@ func (b *badRequest) write(resp *fasthttp.Response) {
 	resp.SetBodyRaw(b.body)
 }
 
-// append counts the request and appends the answer, after which the connection has
-// to be closed.
+// append counts the request and appends the answer, after which the connection must be closed.
 func (b *badRequest) append(dst []byte) []byte {
 	b.Count.Add(1)
 	var resp fasthttp.Response

@@ -9,24 +9,24 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 )
 
-// Expeller is told of each request on a connection that was denied because its client is
-// banned. It must not block, and is safe for concurrent use.
+// Expeller gets each request on a connection that was denied because its client is banned. It must not block,
+// and is safe for concurrent use.
 type Expeller interface{ Expel(b Banned) }
 
 // Banned is the client of such a request.
 type Banned struct {
 	Conn   *conn.Conn // of the request; its goroutine is the caller's
 	Client netip.Addr
-	Rule   *fastlimit.Rule // that has banned it; nil: an operator has, see [Service.OperatorsBan]
-	Prefix netip.Prefix    // of the client, by which it is counted; invalid: the rule counts by more
+	Rule   *fastlimit.Rule // that banned it; nil: an operator did, see [Service.OperatorsBan]
+	Prefix netip.Prefix    // that the client is counted by; invalid: the rule counts by more
 	Left   time.Duration   // of the ban
-	Named  bool            // a header of a trusted proxy has named the client
+	Named  bool            // a header of a trusted proxy named the client
 }
 
-// SetExpeller has banned clients told of. Call it before the first request.
+// SetExpeller sets what gets banned clients. Call it before the first request.
 func (s *Service) SetExpeller(e Expeller) { s.expeller = e }
 
-// expel tells of a request that was denied because its client is banned.
+// expel reports a request that was denied because its client is banned.
 func (s *Service) expel(r *requestState) {
 	v := &r.verdict
 	prefix, _ := r.snap.engine.ClientPrefix(v.Rule, r.request.Client)
@@ -35,14 +35,14 @@ func (s *Service) expel(r *requestState) {
 	})
 }
 
-// OperatorsBan is the prefix by which operators have banned an address, if they have.
+// OperatorsBan returns the prefix by which operators have banned an address, if any.
 func (s *Service) OperatorsBan(a netip.Addr) (p netip.Prefix, ok bool) {
 	p, _, ok = s.Snapshot().engine.Bans().Lookup(a, s.clock.now())
 	return p, ok
 }
 
-// StillBanned reports whether a client whose prefix is valid has not been unbanned since, and
-// is still counted by that prefix: an override may have come meanwhile.
+// StillBanned reports whether a client with a valid prefix has not been unbanned since, and is still counted
+// by that prefix: an override may have come meanwhile.
 func (s *Service) StillBanned(b Banned) (ok bool) {
 	if b.Rule == nil {
 		_, ok = s.OperatorsBan(b.Client)
@@ -55,8 +55,8 @@ func (s *Service) StillBanned(b Banned) (ok bool) {
 	return ok
 }
 
-// AllowsSome reports whether an address of a prefix is on the allow list and not banned by
-// operators, TrustsSome whether one is a trusted proxy.
+// AllowsSome reports whether an address of a prefix is on the allow list and not banned by operators.
+// TrustsSome reports whether one is a trusted proxy.
 func (s *Service) AllowsSome(p netip.Prefix) bool {
 	return s.Snapshot().engine.AllowsSome(p, s.clock.now())
 }

@@ -34,7 +34,7 @@ const (
 type decideRequest struct {
 	Rule string   `json:"rule"`
 	Key  []string `json:"key"`
-	// Cost is a number of units; absent means the cost of the rule.
+	// Cost is a number of units; if absent, the cost of the rule.
 	Cost json.RawMessage `json:"cost"`
 	Peek bool            `json:"peek"`
 }
@@ -45,7 +45,7 @@ type decideBatch struct {
 
 type decideResult struct {
 	Allowed bool `json:"allowed"`
-	// Remaining is null where no exact bucket knows it.
+	// Remaining is null if no exact bucket knows it.
 	Remaining *int64 `json:"remaining"`
 	// RetryAfter is in seconds, 0 if allowed.
 	RetryAfter float64 `json:"retry_after"`
@@ -64,11 +64,11 @@ type question struct {
 	peek bool
 
 	unlimited bool                // by an override of the rule, which is not asked
-	listed    *fastlimit.Decision // of a list or an operator's ban, which decides before the rule
+	listed    *fastlimit.Decision // by a list or an operator's ban, which decides before the rule
 }
 
-// Batch answers a batch of questions, all by one snapshot. All of it is checked
-// before anything is charged: an error means that nothing was.
+// Batch answers a batch of questions, all with one snapshot. Everything is checked before anything is
+// charged: after an error nothing was.
 func (s *Service) Batch(ctx context.Context, body []byte) ([]byte, error) {
 	return s.current.Load().batch(ctx, body)
 }
@@ -87,7 +87,7 @@ func (s *Snapshot) batch(ctx context.Context, body []byte) ([]byte, error) {
 
 func (s *Snapshot) parseBatch(body []byte) ([]question, error) {
 	if err := strictjson.Check(body); err != nil {
-		return nil, err // it is for the client
+		return nil, err // for the client
 	}
 	var batch decideBatch
 	switch err := strictjson.Decode(body, &batch); {
@@ -134,7 +134,7 @@ func (s *Snapshot) parseQuestion(r *decideRequest) (question, error) {
 	if q.cost > (*engine.Rule)(limit).MaxCost() && !unlimited {
 		config := limit.Config()
 		cost := config.FormatCost(q.cost)
-		if q.cost == math.MaxUint64 { // which only stands for it
+		if q.cost == math.MaxUint64 { // which means no cost
 			cost = text.Printable(string(r.Cost))
 		}
 		return question{}, fmt.Errorf("cost %s is above the burst of %d: it would never be admitted; lower it, or raise burst", cost, config.Burst)
@@ -149,7 +149,7 @@ func parseCost(rule *fastlimit.Rule, cost string) (uint64, error) {
 		return n, nil
 	case strings.Trim(cost, "0.") == "":
 		return 0, errors.New(`cost 0: want at least 1; to ask without taking, send "peek": true`)
-	case strings.Trim(cost, "0123456789") == "": // of too many digits for a word
+	case strings.Trim(cost, "0123456789") == "": // too many digits for an integer
 		return math.MaxUint64, nil
 	case (*engine.Rule)(rule).CostScale() > 1:
 		return 0, fmt.Errorf("cost %s: want a number of units with up to three decimals", text.Printable(cost))

@@ -9,11 +9,11 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 )
 
-// blame charges a bad request to its peer, so that floods of them count, and are banned, as
-// others do. The answer stays what it is. Nobody is blamed for what others do: who has sent
-// what a trusted proxy passes on is not known, nor who is at fault where there is no address.
+// blame charges a bad request to its peer, so that floods of them count and are banned like others. The
+// answer stays the same. Nobody is blamed for others: the sender behind a trusted proxy is unknown, and
+// without an address nobody can be charged.
 //
-// A connection on which nothing was sent is no request: browsers open some in advance.
+// A connection without any bytes is not a request: browsers open some in advance.
 func (s *Service) blame(b *badRequest, c *conn.Conn) {
 	if b.spared || c == nil || c.Quiet() {
 		return
@@ -21,8 +21,8 @@ func (s *Service) blame(b *badRequest, c *conn.Conn) {
 	s.charge(c)
 }
 
-// refusedUnread counts a request over HTTP/2 that was malformed, and charges it. Nothing is left of it to
-// log or answer.
+// refusedUnread counts a malformed request over HTTP/2, and charges it. Nothing is left of it to log or
+// answer.
 func (s *Service) refusedUnread(c *conn.Conn) {
 	s.bad.malformed.Count.Add(1)
 	s.badLog.Note(&s.bad.malformed.Reason, c.Addr(), errUnread)
@@ -31,7 +31,7 @@ func (s *Service) refusedUnread(c *conn.Conn) {
 
 var errUnread = errors.New("a stream was refused")
 
-// charge charges a request of which nothing is known to its peer.
+// charge charges a request about which nothing is known to its peer.
 func (s *Service) charge(c *conn.Conn) {
 	snap := s.current.Load()
 	if snap.unread == nil || snap.identity.Trusted(c.Addr()) {

@@ -11,11 +11,10 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// discard reads the body of a request and drops it, so that the next request on
-// the connection is found. Beyond maxBody it stops: the connection then
-// ends with the answer, and what was not read is nobody's request. On a stream it reads
-// nothing, or streams whose bodies never end would be held, and not charged. It returns
-// why the request is refused, or nil, and what was wrong.
+// discard reads the body of a request and drops it, so that the next request on the connection is found.
+// Beyond maxBody it stops: the connection then ends with the answer, and the rest is no request. On a stream
+// it reads nothing, or streams whose bodies never end would be held, and not charged. It returns why the
+// request is refused, or nil, and what was wrong.
 func (s *Service) discard(ctx *fasthttp.RequestCtx) (bad *badRequest, cause error) {
 	stream := ctx.RequestBodyStream()
 	if stream == nil {
@@ -45,15 +44,14 @@ func (s *Service) discard(ctx *fasthttp.RequestCtx) (bad *badRequest, cause erro
 			return nil, nil
 		case err != nil:
 			return s.brokenBody(c, err)
-		case total > s.maxBody: // in chunks
+		case total > s.maxBody: // chunked
 			conn.LeaveUnread(ctx)
 			return nil, nil
 		}
 	}
 }
 
-// beginBody notes on the connection of a request, if it has one, that its body
-// is being read.
+// beginBody records on a request's connection, if it has one, that its body is being read.
 func beginBody(ctx *fasthttp.RequestCtx) *conn.Conn {
 	c := conn.Of(ctx)
 	if c != nil && c.BeginBody() {
@@ -62,9 +60,8 @@ func beginBody(ctx *fasthttp.RequestCtx) *conn.Conn {
 	return c
 }
 
-// brokenBody returns what kind of bad request an error while reading a body is. A
-// violation that the gate has found goes first: the parser has seen only what the
-// gate let through.
+// brokenBody returns the kind of bad request for an error while reading a body. A violation that the gate has
+// found takes precedence: the parser has seen only what the gate let through.
 func (s *Service) brokenBody(c *conn.Conn, err error) (*badRequest, error) {
 	if c != nil {
 		if v := c.Violation(); v != nil {
@@ -109,8 +106,8 @@ func (s *Service) wholeBody(ctx *fasthttp.RequestCtx, most int) (content []byte,
 	return b.Bytes(), nil, nil
 }
 
-// expect answers a request with Expect: 100-continue. Only a batch needs the body;
-// any other request is decided without asking the client for it.
+// expect answers a request with Expect: 100-continue. Only a batch needs the body; any other request is
+// decided without it.
 func (s *Service) expect(ctx *fasthttp.RequestCtx, listener int) int {
 	snap := s.current.Load()
 	if snap.batches && string(ctx.Request.Header.RequestURI()) == BatchPath {

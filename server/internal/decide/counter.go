@@ -7,7 +7,7 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// outcome is how a request was decided.
+// outcome is the result of a request.
 type outcome uint8
 
 const (
@@ -35,8 +35,8 @@ func outcomeOf(v *policy.Verdict) outcome {
 
 const outcomeStripes = 64
 
-// outcomes counts requests. It is striped by request state, and the pool keeps about
-// one of those per core, so cores rarely share a cache line. Safe for concurrent use; the zero value is ready.
+// outcomes counts requests. It is striped by request state, of which the pool keeps about one per core, so
+// cores rarely share a cache line. Safe for concurrent use; the zero value is ready.
 type outcomes struct {
 	stripes [outcomeStripes]struct {
 		n [outcomeCount]atomic.Uint64
@@ -49,8 +49,8 @@ func (o *outcomes) add(stripe uint32, what outcome) {
 	o.stripes[stripe%outcomeStripes].n[what].Add(1)
 }
 
-// Requests is how many requests rules and lists have allowed and denied, and how many
-// operators' bans have.
+// Requests is how many requests rules and lists have allowed and denied, and how many operators' bans have
+// denied.
 type Requests struct{ Allowed, Denied, ListAllowed, ListDenied, Banned uint64 }
 
 // Requests adds the counters up. Concurrent requests may be missing.
@@ -64,7 +64,7 @@ func (s *Service) Requests() Requests {
 	return Requests{sum[outcomeAllow], sum[outcomeDeny], sum[outcomeListAllow], sum[outcomeListDeny], sum[outcomeBan]}
 }
 
-// Bad is how many requests were refused as bad, by reason.
+// Bad returns how many requests were refused as bad, by reason.
 func (s *Service) Bad() map[string]uint64 {
 	all := make(map[string]uint64)
 	for _, b := range s.bad.all {
@@ -73,11 +73,10 @@ func (s *Service) Bad() map[string]uint64 {
 	return all
 }
 
-// Untrusted is how many requests seem to come from a proxy that is not trusted.
+// Untrusted returns how many requests seem to come from a proxy that is not trusted.
 func (s *Service) Untrusted() uint64 { return s.hints.untrusted.Count() }
 
-// UntrustedProxies are addresses of proxies that are not trusted, as far as it shows, but for
-// those that have been trusted since.
+// UntrustedProxies are addresses that seem to be proxies and are not trusted now.
 func (s *Service) UntrustedProxies() (all []netip.Addr) {
 	for _, a := range s.hints.untrusted.Peers() {
 		if !s.TrustsSome(netip.PrefixFrom(a, a.BitLen())) {
@@ -87,6 +86,5 @@ func (s *Service) UntrustedProxies() (all []netip.Addr) {
 	return all
 }
 
-// Unnamed is how many requests from trusted proxies named no client or no original
-// request.
+// Unnamed returns how many requests from trusted proxies named no client or no original request.
 func (s *Service) Unnamed() uint64 { return s.hints.unnamed.Count() }

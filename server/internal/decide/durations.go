@@ -14,14 +14,14 @@ var stages = len(limit.Stages())
 // maxStages bounds them.
 const maxStages = 8
 
-// durations counts how long one of [latency.Every] requests takes: the one for which the
-// state has read the clock when it began ([Snapshot.begin]). Safe for concurrent use; the zero value is ready.
+// durations counts how long one of [latency.Every] requests takes: the one for which the state read the clock
+// when it began ([Snapshot.begin]). Safe for concurrent use; the zero value is ready.
 type durations struct {
 	decisions       [maxStages]latency.Histogram // by stage
 	allowed, denied latency.Histogram            // requests
 }
 
-// beginDecision reads the clock if the request is one to count.
+// beginDecision reads the clock if the request is to be counted.
 func (d *durations) beginDecision(r *requestState) (began time.Time) {
 	if !r.began.IsZero() {
 		began = time.Now()
@@ -29,8 +29,7 @@ func (d *durations) beginDecision(r *requestState) (began time.Time) {
 	return began
 }
 
-// endDecision counts the time that a decision took, waiting for a place in line or for a
-// store included.
+// endDecision counts the time that a decision took, including waiting for a slot or a store.
 func (d *durations) endDecision(began time.Time, r *requestState) {
 	if v := &r.verdict; !began.IsZero() && v.Refused == policy.NotRefused {
 		d.decisions[v.Decision.Stage].Observe(time.Since(began))
@@ -45,7 +44,7 @@ func (d *durations) endRequest(r *requestState) {
 	}
 }
 
-// watch is for who passes an admitted request on.
+// watch is for code that passes an admitted request on.
 func (d *durations) watch(r *requestState) (w latency.Watch) {
 	if !r.began.IsZero() {
 		w = latency.Begin(r.began, d.of(true))
@@ -60,7 +59,7 @@ func (d *durations) of(allowed bool) *latency.Histogram {
 	return &d.denied
 }
 
-// Durations are those of one of [latency.Every] requests.
+// Durations are the durations of one of [latency.Every] requests.
 type Durations struct {
 	Decisions       []latency.Counts // by [fastlimit.Stage]
 	Allowed, Denied latency.Counts   // requests

@@ -24,7 +24,7 @@ func (l *fieldLines) next(name string) (value []byte, ok bool) {
 	return nil, false
 }
 
-// appendHeaders appends the values of all headers of the name.
+// appendHeaders appends the values of all headers with that name.
 func appendHeaders(dst [][]byte, head []byte, name string) [][]byte {
 	lines := fieldLines{head}
 	for {
@@ -36,9 +36,8 @@ func appendHeaders(dst [][]byte, head []byte, name string) [][]byte {
 	}
 }
 
-// appendCookies appends the values of all cookies of the name, without the quotes
-// that they may have. It takes any value, which fasthttp does not: a cookie that
-// only the upstream knew would be in no bucket.
+// appendCookies appends the values of all cookies with that name, without quotes. It accepts any value,
+// unlike fasthttp: a cookie that only the upstream knew would be in no bucket.
 func appendCookies(dst [][]byte, head []byte, name string) [][]byte {
 	lines := fieldLines{head}
 	for {
@@ -64,11 +63,11 @@ func unquote(v []byte) []byte {
 	return v
 }
 
-// kept are the fields that a Connection field does not take away: those that are made anew,
-// and that of an upgrade, which has to be named.
+// kept are the fields that a Connection field does not remove: those that are rewritten, and that of an
+// upgrade, which must be named there.
 var kept = []string{"Host", "Content-Length", "Transfer-Encoding", "Expect", "Upgrade", "Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host"}
 
-// removes reports whether a Connection field names another one, which is not passed on then.
+// removes reports whether a Connection field names another field, which is then not passed on.
 func removes(head []byte, name string) bool {
 	lines := fieldLines{head}
 	for {

@@ -12,9 +12,9 @@ import (
 // Forwarder passes admitted requests on, in place of an empty 200. It is safe for concurrent
 // use.
 type Forwarder interface {
-	// Forward takes a request without a body to where it is served. It appends the answer,
-	// or what is left of it to be sent, and reports whether the connection ends with it.
-	// All slices are borrowed for the call, and a.Shown may lie behind dst.
+	// Forward passes a request without a body on. It appends the answer, or what is left of it to be sent,
+	// and reports whether the connection ends with it. All slices are borrowed for the call, and a.Shown may
+	// share memory with dst.
 	Forward(dst []byte, c *conn.Conn, h *conn.Head, a Admission) (out []byte, last bool)
 
 	// Relay serves the requests of a connection that are not simple; see
@@ -22,18 +22,18 @@ type Forwarder interface {
 	Relay(c *conn.Conn, listener int) (more bool)
 }
 
-// Admission is what is known of a request that was admitted, and has to be passed on.
+// Admission is what is known of a request that was admitted and has to be passed on.
 type Admission struct {
-	LastIfDenied bool // set beforehand: a denial ends the connection
+	LastIfDenied bool // set by the caller: a denial ends the connection
 
 	Admitted bool
-	Client   netip.Addr // invalid: it is not known
+	Client   netip.Addr // invalid: unknown
 	Trusted  bool       // the peer is a trusted proxy
-	Shown    []byte     // field lines for the answer, which tell the client of its limit
+	Shown    []byte     // field lines for the answer, which show the client its limit
 
-	Hidden []string // names of fields that clients do not get, as they are for fastlimit
-	Owed   *Owed    // nil: the answer does not say what the request costs. The forwarder's from now on
-	Line   *Line    // nil: nothing is noted of it. Likewise
+	Hidden []string // fields of the answer that are for fastlimit and not for clients
+	Owed   *Owed    // nil: the answer does not report the cost. Owned by the forwarder from now on
+	Line   *Line    // nil: nothing is recorded of it. Likewise
 
 	Watch latency.Watch // to be stopped when the answer has been passed on
 }
@@ -53,10 +53,9 @@ func (s *Service) admit(a *Admission, dst []byte, r *requestState) {
 	}
 }
 
-// Admit decides on a request that a [Forwarder] has read, once its head has come. If it is
-// not admitted, it appends the answer and reports whether the connection ends with it. The
-// head is valid HTTP/1, and the method and target are of those that RFC 9112 has. It does
-// not allocate.
+// Admit decides on a request that a [Forwarder] has read, once its head has come. If it is not admitted, it
+// appends the answer and reports whether the connection ends with it. The head must be valid HTTP/1, with a
+// method and target that RFC 9112 allows. It does not allocate.
 func (s *Service) Admit(dst []byte, c *conn.Conn, h *conn.Head, listener int, a *Admission) (out []byte, last bool) {
 	out, last, refused := s.decideHead(dst, c, h, s.current.Load(), listener, a)
 	if refused == policy.NotRefused {
@@ -71,8 +70,8 @@ func (s *Service) Admit(dst []byte, c *conn.Conn, h *conn.Head, listener int, a 
 	return bad.append(dst), true
 }
 
-// Refuse appends the answer to a request that could not be read, which ends the connection.
-// It counts and logs it by what err is.
+// Refuse appends the answer to a request that could not be read, which ends the connection. It counts and
+// logs it according to err.
 func (s *Service) Refuse(dst []byte, c *conn.Conn, err error) []byte {
 	bad := s.bad.of(err)
 	s.blame(bad, c)
@@ -82,8 +81,8 @@ func (s *Service) Refuse(dst []byte, c *conn.Conn, err error) []byte {
 	return out
 }
 
-// RefuseBody is the same for a request that was admitted, and whose body could not be read. It
-// returns the status of the answer, too, and leaves the access log to the caller.
+// RefuseBody does the same for a request that was admitted, and whose body could not be read. It also returns
+// the status of the answer, and leaves the access log to the caller.
 func (s *Service) RefuseBody(dst []byte, c *conn.Conn, err error) (out []byte, status int) {
 	bad := s.bad.of(err)
 	s.badLog.Note(&bad.Reason, c.Addr(), err)
@@ -91,7 +90,7 @@ func (s *Service) RefuseBody(dst []byte, c *conn.Conn, err error) (out []byte, s
 	return bad.append(dst), bad.Status
 }
 
-// HeadTooLong is the error of a head that is longer than it may be.
+// HeadTooLong is the error for a head that is too long.
 type HeadTooLong struct{}
 
 // Error implements error.
@@ -103,8 +102,8 @@ func (s *Service) Panicked(p any) { s.notePanic(p) }
 // BodyBytes is how much of a body is read and dropped to keep the connection.
 func (s *Service) BodyBytes() int { return s.maxBody }
 
-// Date is the line of the Date header, with its CRLF.
+// Date returns the line of the Date header, with its CRLF.
 func (s *Service) Date() []byte { return s.dates.at(s.clock.now()) }
 
-// Now is the time, as [time.Now] tells it.
+// Now returns the time like [time.Now].
 func (s *Service) Now() time.Time { return s.clock.now() }

@@ -8,22 +8,21 @@ import (
 	"github.com/fastlimit/fastlimit/internal/engine"
 )
 
-// RuleStats is what the rules of one name and mode have counted, and the state
-// of the one that is in use.
+// RuleStats is what the rules of one name and mode have counted, and the state of the one in use.
 type RuleStats struct {
 	Name, Mode string
-	InUse      bool // by the current snapshot; else the levels are 0
+	InUse      bool // by the current snapshot; if not, the levels are 0
 	fastlimit.RuleStats
 }
 
-// ruleHistory keeps the counts of rules that a swap has replaced, so that the sums
-// in metrics never fall. A rule that both snapshots have simply goes on counting.
+// ruleHistory keeps the counts of rules that a swap has replaced, so that the sums in metrics never fall. A
+// rule in both snapshots simply continues counting.
 //
-// Requests that began before a swap still count on the old rules, whose counters are kept for
-// keepRetired seconds; after that only their numbers are. A request that is judged
-// even later, because its body was slow, is missing from the sums. The rules themselves are
-// not kept, since each may have hundreds of MiB and there may be a swap a second; but those
-// of the last swap are if requests may wait by them, and those by which requests do for as long as they do.
+// Requests that began before a swap still count on the old rules, whose counters are kept for keepRetired
+// seconds; after that only their values are. A request that is judged even later, because its body was slow,
+// is missing from the sums. The rules are not kept, since each may take hundreds of MiB and there may be a
+// swap a second; except for those of the last swap if requests may wait in their queues, and any others while
+// requests do.
 type ruleHistory struct {
 	mu      sync.Mutex
 	inUse   []*fastlimit.Rule
@@ -36,7 +35,7 @@ type ruleID struct{ name, mode string }
 type retiredRule struct {
 	id       ruleID
 	counters engine.Counters
-	rule     *fastlimit.Rule // by which requests may wait; nil: nobody does
+	rule     *fastlimit.Rule // in whose queues requests may wait; nil: none do
 	seconds  int             // since the swap
 }
 
@@ -49,7 +48,7 @@ func retire(r *fastlimit.Rule) retiredRule {
 	return old
 }
 
-// letGo lets go of the rule, if no request waits by it.
+// letGo releases the rule, if no request waits for it.
 func (r *retiredRule) letGo() {
 	if r.rule == nil || r.rule.Stats().Waits.Waiting > 0 {
 		return
@@ -57,7 +56,7 @@ func (r *retiredRule) letGo() {
 	r.counters, r.rule = (*engine.Rule)(r.rule).Counters(), nil
 }
 
-// counts are those of now.
+// counts returns the current counts.
 func (r *retiredRule) counts() fastlimit.RuleStats {
 	if r.rule != nil {
 		return r.rule.Stats()
@@ -68,8 +67,7 @@ func (r *retiredRule) counts() fastlimit.RuleStats {
 // keepRetired is longer than a request takes.
 const keepRetired = 60 // seconds
 
-// swap replaces the rules; store does it for requests. Scrapes see both or
-// neither.
+// swap replaces the rules; store does so for requests. A scrape sees both or neither.
 func (h *ruleHistory) swap(next []*fastlimit.Rule, store func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,14 +80,14 @@ func (h *ruleHistory) swap(next []*fastlimit.Rule, store func()) {
 			h.retired = append(h.retired, retire(r))
 		}
 	}
-	// One that came back counts by itself again.
+	// One that came back is counted directly again.
 	h.retired = slices.DeleteFunc(h.retired, func(r retiredRule) bool {
 		return slices.ContainsFunc(next, func(n *fastlimit.Rule) bool { return r.counters.Of((*engine.Rule)(n)) })
 	})
 	h.inUse = next
 }
 
-// continued reports whether one of the rules counts on where r does.
+// continued reports whether one of the rules continues the counts of r.
 func continued(r *fastlimit.Rule, rules []*fastlimit.Rule) bool {
 	return slices.ContainsFunc(rules, func(n *fastlimit.Rule) bool { return (*engine.Rule)(n).Continues((*engine.Rule)(r)) })
 }
@@ -116,7 +114,7 @@ func (h *ruleHistory) foldLocked(r *retiredRule) bool {
 	return true
 }
 
-// addCounts adds up the counters, not the levels, of which those who wait are a sum themselves.
+// addCounts adds up the counters, not the levels, except waiting requests, which are a sum themselves.
 func addCounts(sum *fastlimit.RuleStats, s fastlimit.RuleStats) {
 	for i := range s.Allowed {
 		sum.Allowed[i] += s.Allowed[i]
@@ -143,8 +141,7 @@ func addCounts(sum *fastlimit.RuleStats, s fastlimit.RuleStats) {
 	w.Refused += s.Waits.Refused
 }
 
-// OfName is what all rules of a name have counted, whatever their mode was, with the levels of the
-// one in use.
+// OfName adds up the counts of all rules of a name, in any mode, with the levels of the one in use.
 func OfName(stats []RuleStats, name string) (sum fastlimit.RuleStats) {
 	for i := range stats {
 		s := &stats[i]
@@ -160,8 +157,8 @@ func OfName(stats []RuleStats, name string) (sum fastlimit.RuleStats) {
 	return sum
 }
 
-// StopWaiting denies all requests that wait for a place in line, by the rules of snapshots
-// that were replaced too, and nobody waits by these rules any more.
+// StopWaiting denies all requests that wait for a slot, by the rules of replaced snapshots too. No request
+// waits for these rules any more.
 func (s *Service) StopWaiting() {
 	h := &s.rules
 	h.mu.Lock()
@@ -176,8 +173,7 @@ func (s *Service) StopWaiting() {
 	}
 }
 
-// RuleStats adds up what rules have counted under all snapshots so far, those in
-// use first.
+// RuleStats adds up what rules have counted under all snapshots so far, those in use first.
 func (s *Service) RuleStats() []RuleStats { return s.rules.stats() }
 
 func (h *ruleHistory) stats() []RuleStats {

@@ -17,18 +17,17 @@ func (j *requestState) appendDenial(dst []byte, d *deny, date []byte, v *fastlim
 	return out
 }
 
-// lastDenial remembers the denial that was rendered last. A client that floods gets
-// the same one for a millisecond, which is the precision of its fields: some hundred
-// times on a core (rendering is 2 % of such a request). It is kept when it is rendered
-// for the second time, so that a flood of many clients costs no copies. The zero value
-// is ready. Not safe for concurrent use.
+// lastDenial remembers the last rendered denial. A flooding client gets the same one for a millisecond, the
+// precision of its fields: a few hundred times on a core (rendering is 2 % of such a request). It is kept
+// when it is rendered for the second time, so that a flood of many clients costs no copies. The zero value is
+// ready. Not safe for concurrent use.
 type lastDenial struct {
 	key   denialKey
 	bytes []byte // empty: not kept
 	again bool   // it is being rendered for the second time
 }
 
-// append appends a denial. A body that varies is appended here, as is its length.
+// append appends a denial. A body that varies is appended here, with its length.
 func (a *deny) append(dst, date []byte, d *fastlimit.Decision, last bool) []byte {
 	dst = a.rendered.begin(dst, date)
 	if a.answer.Body != nil {
@@ -38,7 +37,7 @@ func (a *deny) append(dst, date []byte, d *fastlimit.Decision, last bool) []byte
 	return a.answer.AppendBody(a.rendered.end(dst, last), d)
 }
 
-// denialKey is all that the bytes of a denial depend on.
+// denialKey is everything that the bytes of a denial depend on.
 type denialKey struct {
 	deny         *deny
 	date         *byte // dates makes a new line each second
@@ -47,8 +46,8 @@ type denialKey struct {
 	last         bool
 }
 
-// append appends the denial if it is the one that was kept. If not, it has to be rendered,
-// and keep called with its bytes.
+// append appends the denial if it is the kept one. If not, it has to be rendered, and keep called with its
+// bytes.
 func (l *lastDenial) append(dst []byte, d *deny, date []byte, v *fastlimit.Decision, last bool) ([]byte, bool) {
 	k := denialKey{d, &date[0], v.Remaining, ceilMs(v.RetryAfter), ceilMs(v.TimeToEmpty), last}
 	if l.key != k {
@@ -65,7 +64,7 @@ func (l *lastDenial) keep(b []byte) {
 	}
 }
 
-// ceilMs rounds up. Nothing overflows, however long a client has to wait.
+// ceilMs rounds up. Nothing overflows, however long the wait is.
 func ceilMs(d time.Duration) time.Duration {
 	ms := d / time.Millisecond
 	if d > ms*time.Millisecond {

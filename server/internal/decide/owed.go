@@ -8,8 +8,8 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// Owed is what an admitted request is charged when its answer says what it has cost. It is
-// used once: its last call is Settle or Drop. Not safe for concurrent use.
+// Owed is the charge of an admitted request whose answer reports its cost. It is used once: its last call is
+// Settle or Drop. Not safe for concurrent use.
 type Owed struct {
 	policy.Owed
 
@@ -18,8 +18,8 @@ type Owed struct {
 	values [][]byte // of the last lookup
 }
 
-// Settle charges what the head of an answer says, given its field lines. It may wait for a
-// shared store, for as long as a decision may.
+// Settle charges the cost in the head of an answer, given its field lines. It may wait for a shared store as
+// long as a decision.
 func (o *Owed) Settle(fields []byte) {
 	o.fields = fields
 	o.Owed.Settle(context.Background(), o)
@@ -40,7 +40,7 @@ func (o *Owed) Header(name string) [][]byte {
 	return o.values
 }
 
-// owe sets what an admission has to be settled by.
+// owe sets how an admission will be reconciled.
 func (s *Service) owe(a *Admission, r *requestState) {
 	a.Hidden = r.snap.engine.CostHeaders()
 	now := r.snap.settings.Limiter.Now()

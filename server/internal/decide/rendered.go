@@ -11,11 +11,10 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// rendered is a response of which everything that never changes is bytes already, as
-// fasthttp renders it. Immutable.
+// rendered is a response whose constant parts are bytes already, as rendered by fasthttp. Immutable.
 type rendered struct {
 	status []byte // status line
-	fields []byte // the lines after Date; those that change follow
+	fields []byte // the lines after Date; variable ones follow
 	body   []byte
 }
 
@@ -34,8 +33,7 @@ func render(resp *fasthttp.Response) rendered {
 	return rendered{append(status, blankLine...), fields, body}
 }
 
-// renderAnswers returns the responses to requests that are admitted, and to those
-// that the deny list refuses.
+// renderAnswers returns the responses to admitted requests, and to those that the deny list refuses.
 func renderAnswers() (allowed, listed rendered) {
 	var a, l fasthttp.Response
 	a.Header.SetNoDefaultContentType(true)
@@ -43,8 +41,8 @@ func renderAnswers() (allowed, listed rendered) {
 	return render(&a), render(&l)
 }
 
-// renderDenial returns the response to those whom a rule denies, without the fields
-// that depend on the decision, Content-Length among them if the body does.
+// renderDenial returns the response to a denial by a rule, without the fields that depend on the decision,
+// which include Content-Length if the body does.
 func renderDenial(a *denial.Answer) rendered {
 	var resp fasthttp.Response
 	resp.SetStatusCode(a.Status)
@@ -57,21 +55,21 @@ func renderDenial(a *denial.Answer) rendered {
 	return r
 }
 
-// appendLength appends the line that says how long a body is.
+// appendLength appends the line with the length of a body.
 func appendLength(dst []byte, n int) []byte {
 	dst = append(dst, "Content-Length: "...)
 	dst = strconv.AppendInt(dst, int64(n), 10)
 	return append(dst, blankLine...)
 }
 
-// begin appends the head up to the fields that change.
+// begin appends the head up to the variable fields.
 func (r *rendered) begin(dst, date []byte) []byte {
 	dst = append(dst, r.status...)
 	dst = append(dst, date...)
 	return append(dst, r.fields...)
 }
 
-// end appends what follows the fields that change.
+// end appends what follows the variable fields.
 func (r *rendered) end(dst []byte, last bool) []byte {
 	if last {
 		dst = append(dst, closeLine...)
@@ -101,11 +99,10 @@ func (d *dates) at(now time.Time) []byte {
 	return c.line
 }
 
-// clock tells the time as time.Now does, by one reading of the machine's clocks
-// instead of two: the wall time of the last call of set, and the monotonic time since.
-// That saves 0.5 % of a request. A step of the wall clock, or a suspend, shows with the
-// next set, so Date may be wrong for a second; limits only use the monotonic part.
-// Safe for concurrent use after the first set.
+// clock reads the time like time.Now, with one reading of the machine's clocks instead of two: the wall time
+// of the last call of set, and the monotonic time since. That saves 0.5 % of a request. A step of the wall
+// clock, or a suspend, shows with the next set, so Date may be wrong for a second; limits only use the
+// monotonic part. Safe for concurrent use after the first set.
 type clock struct{ anchor atomic.Pointer[time.Time] }
 
 func (c *clock) set() {

@@ -12,12 +12,12 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// requestState is one request: where it came from, what the policy is asked and has
-// answered, and the buffers it borrows. It is the request's [policy.Fields].
+// requestState is one request: where it came from, what the policy is asked and has answered, and the buffers
+// it borrows. It is the request's [policy.Fields].
 type requestState struct {
 	snap     *Snapshot
 	listener int
-	conn     *conn.Conn // nil: it came by other means than a [conn.Listener]
+	conn     *conn.Conn // nil: it did not come from a [conn.Listener]
 	peer     netip.Addr
 	head     *conn.Head // nil: fasthttp has read it
 	read     time.Time  // when the clock was read for it
@@ -35,9 +35,9 @@ type requestState struct {
 	last    lastDenial
 }
 
-// setStates makes the pool of states. A pool has about one per core, whose memory stays in
-// that core's cache. Each snapshot has its own: a state keeps pointers to the rules and answers
-// of its last requests, and so the memory of a limiter (TestReloadReleasesTheOldRules).
+// setStates makes the pool of states. A pool has about one per core, whose memory stays in that core's cache.
+// Each snapshot has its own: a state keeps pointers to the rules and answers of its last requests, and so the
+// memory of a limiter (TestReloadReleasesTheOldRules).
 func (s *Snapshot) setStates() {
 	s.states.New = func() any {
 		return &requestState{snap: s, stripe: statesMade.Add(1), sampler: latency.NewSampler()}
@@ -54,7 +54,7 @@ func (s *Snapshot) begin(listener int, c *conn.Conn, peer netip.Addr) *requestSt
 	return r
 }
 
-// end gives the state back, without what it borrowed: the pool would keep the request alive.
+// end returns the state to the pool, without what it borrowed, which the pool would keep alive.
 func (j *requestState) end() {
 	j.raw, j.conn, j.head = nil, nil, nil
 	j.request = policy.Request{}
@@ -66,9 +66,9 @@ func (j *requestState) end() {
 
 var statesMade atomic.Uint32
 
-// Header implements [policy.Fields]. It reads the head as it came: of some headers
-// fasthttp keeps only one value, and it adds those that a client sends after the body to
-// all the others, though no proxy has checked them (TestCostOverTheWire).
+// Header implements [policy.Fields]. It reads the head as it came: fasthttp keeps only one value of some
+// headers, and adds those that a client sends after the body to the others, though no proxy has checked them
+// (TestCostOverTheWire).
 func (j *requestState) Header(name string) [][]byte {
 	j.fields = appendHeaders(j.fields[:0], j.raw, name)
 	return j.fields
@@ -80,9 +80,9 @@ func (j *requestState) Cookie(name string) [][]byte {
 	return j.fields
 }
 
-// passedFields are the fields that an upstream gets: all but those that a Connection field
-// names, which belong to the connection. Rules must not read these, or a client could be
-// counted by a key that the upstream never sees.
+// passedFields are the fields that an upstream gets: all except those named by a Connection field, which
+// belong to the connection. Rules must not read these, or a client could be counted by a key that the
+// upstream never sees.
 type passedFields requestState
 
 // Header implements [policy.Fields].
@@ -103,13 +103,13 @@ func (p *passedFields) Cookie(name string) [][]byte {
 	return all
 }
 
-// proxyHints count what is wrong with the proxies in front, and warn once.
+// proxyHints count problems with the proxies in front, and warn once.
 type proxyHints struct {
 	untrusted policy.ProxyHint
 	unnamed   policy.UnnamedHint
 }
 
-// warning is something about a proxy that is worth a line in the log, once.
+// warning is a problem with a proxy that is logged once.
 type warning uint8
 
 const (
@@ -118,8 +118,8 @@ const (
 	warnUnnamed
 )
 
-// note counts and returns what is wrong with the proxy in front of a request.
-// forwarded: a request on its connection had a forwarding header.
+// note counts and returns the problem with the proxy in front of a request. forwarded: a request on its
+// connection had a forwarding header.
 func (h *proxyHints) note(peer netip.Addr, from *policy.AssembleResult, forwarded bool) warning {
 	switch {
 	case h.untrusted.Note(peer, from.Trusted, forwarded):

@@ -6,9 +6,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// writeDenial answers a denied request; b is scratch. Copying a prepared header
-// and overwriting what changes would cost more: a copy of all fields, then a search
-// for each value.
+// writeDenial answers a denied request; b is scratch. Copying a prepared header and overwriting what changes
+// would cost more: a copy of all fields, then a search for each value.
 func writeDenial(resp *fasthttp.Response, a *denial.Answer, d *fastlimit.Decision, b *denial.Buffer) {
 	resp.Header.SetStatusCode(a.Status)
 	resp.Header.SetContentType(a.ContentType)
@@ -20,7 +19,7 @@ func writeDenial(resp *fasthttp.Response, a *denial.Answer, d *fastlimit.Decisio
 	resp.SetBody(a.BodyIn(b, d))
 }
 
-// setFields sets what a client is told of its limit.
+// setFields sets the fields that show a client its limit.
 func setFields(resp *fasthttp.Response, a *denial.Answer, d *fastlimit.Decision, b *denial.Buffer) {
 	a.SetFields(b, d, func(name denial.Name, value []byte) { resp.Header.SetCanonical(name.Bytes, value) })
 }
@@ -34,8 +33,8 @@ func (r *requestState) writeAdmission(resp *fasthttp.Response) {
 
 var listedBody = denial.Listed()
 
-// writeListed answers a client on the deny list: always by a problem document, since the
-// page of a listener is for those who may come back, and may say when.
+// writeListed answers a client on the deny list, always with a problem document: a listener's page is for
+// clients who may come back, and may say when.
 func writeListed(resp *fasthttp.Response) {
 	h := &resp.Header
 	h.SetStatusCode(fasthttp.StatusForbidden)

@@ -25,8 +25,8 @@ import (
 // [Service.Swap] replaces. It is safe for concurrent use. The zero value is not
 // usable: call [New].
 //
-// What every request reads stands first, on one cache line: between two requests
-// kernel work evicts our cache lines.
+// Fields that every request reads come first, on one cache line: kernel work between two requests evicts our
+// cache lines.
 type Service struct {
 	current atomic.Pointer[Snapshot]
 	bad     *badRequests
@@ -42,7 +42,7 @@ type Service struct {
 	oweds     sync.Pool
 	lines     sync.Pool
 
-	swaps  sync.Mutex // held by who replaces current
+	swaps  sync.Mutex // held while current is replaced
 	rules  ruleHistory
 	badLog logs.Bad
 	panics logs.Budget
@@ -52,16 +52,16 @@ type Service struct {
 	dates  dates
 }
 
-// Config is what a [Service] needs beside its snapshot.
+// Config is what a [Service] needs besides its snapshot.
 type Config struct {
 	Log        *slog.Logger
-	BodyBytes  int // of a body that are read, and dropped, to keep the connection
-	DenialLogs int // lines a second, negative: none
+	BodyBytes  int // of a body that are read and dropped to keep the connection
+	DenialLogs int // lines a second; negative: none
 
 	Access *accesslog.Log // nil: none
 }
 
-// New returns a service that decides by a snapshot.
+// New returns a service that decides with a snapshot.
 func New(c Config, first *Snapshot) *Service {
 	s := &Service{bad: newBadRequests(), denials: logs.NewDenials(c.DenialLogs), access: c.Access, load: breakdown.NewLoad(time.Now()), log: c.Log, maxBody: c.BodyBytes}
 	s.oweds.New = func() any { return &Owed{from: &s.oweds} }
@@ -71,23 +71,23 @@ func New(c Config, first *Snapshot) *Service {
 	return s
 }
 
-// Load counts what the requests are made of.
+// Load counts what the requests consist of.
 func (s *Service) Load() *breakdown.Load { return s.load }
 
-// Snapshot returns the snapshot that new requests are decided by.
+// Snapshot returns the snapshot that decides new requests.
 func (s *Service) Snapshot() *Snapshot { return s.current.Load() }
 
 // TrustedProxy reports whether an address is a trusted proxy.
 func (s *Service) TrustedProxy(a netip.Addr) bool { return s.Snapshot().settings.Identity.Trusted(a) }
 
-// Swap replaces the snapshot for requests that begin from now on. Requests in flight
-// finish with theirs. Sums over rules go on: see [Service.RuleStats].
+// Swap replaces the snapshot for requests that begin from now on. Requests in flight finish with theirs. Sums
+// over rules continue: see [Service.RuleStats].
 func (s *Service) Swap(next *Snapshot) {
 	s.Update(func(*Snapshot) *Snapshot { return next })
 }
 
-// Update is Swap for a snapshot that is made of the current one. Nobody else replaces that
-// meanwhile: of two who each change a part, none undoes what the other has done.
+// Update is Swap for a snapshot made from the current one, which is not replaced meanwhile: of two callers
+// that each change a part, neither undoes the other's change.
 func (s *Service) Update(change func(now *Snapshot) (next *Snapshot)) {
 	s.swaps.Lock()
 	defer s.swaps.Unlock()
@@ -95,7 +95,7 @@ func (s *Service) Update(change func(now *Snapshot) (next *Snapshot)) {
 	s.rules.swap(next.settings.Limiter.Rules(), func() { s.current.Store(next) })
 }
 
-// SetForwarder has admitted requests passed on. Call it before the first request.
+// SetForwarder sets what passes admitted requests on. Call it before the first request.
 func (s *Service) SetForwarder(f Forwarder) { s.forwarder = f }
 
 // Handlers returns the handlers of a listener, given its index in Settings.Listeners.
@@ -121,8 +121,8 @@ func (s *Service) Handlers(listener int) conn.Handlers {
 	return h
 }
 
-// answer answers a request, all of it by one snapshot. read is when the clock was
-// read for it. It does not allocate (TestHandlerDoesNotAllocate).
+// answer answers a request, using only one snapshot. read is when the clock was read for it. It does not
+// allocate (TestHandlerDoesNotAllocate).
 func (s *Service) answer(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int, read time.Time) {
 	defer s.rescue(ctx)
 	c := conn.Of(ctx)
@@ -162,7 +162,7 @@ func (s *Service) answer(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 // decide judges the request and answers with the verdict. It reports whether the
 // request was denied.
 func (s *Service) decide(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int, forwarded bool, read time.Time) (denied bool) {
-	if read.IsZero() { // it was called by somebody else
+	if read.IsZero() { // not called by fasthttp
 		read = time.Now()
 	}
 	r := snap.begin(listener, conn.Of(ctx), conn.PeerAddr(ctx))
@@ -191,12 +191,11 @@ func (s *Service) decide(ctx *fasthttp.RequestCtx, snap *Snapshot, listener int,
 	return !v.Decision.Allowed
 }
 
-// Judge decides a request that arrived by other means than a [conn.Listener], by the
-// current snapshot and its common identity: it counts and logs what they do, but for a refusal, which is
-// only counted. The caller answers, in its own protocol. read is when the clock was
-// read for the request; forwarded says that its connection has sent forwarding
-// headers. ctx bounds waiting for a shared store. Nobody waits for a place in line. Judge
-// does not allocate.
+// Judge decides a request that did not arrive through a [conn.Listener], with the current snapshot and its
+// common identity. It counts and logs like they do, except that a refusal is only counted. The caller
+// answers, in its own protocol. read is when the clock was read for the request; forwarded says that its
+// connection has sent forwarding headers. ctx bounds waiting for a shared store. Requests never wait in a
+// queue. Judge does not allocate.
 func (s *Service) Judge(ctx context.Context, in *policy.Incoming, forwarded bool, read time.Time) (policy.Verdict, policy.Refusal) {
 	snap := s.current.Load()
 	r := snap.begin(0, nil, in.Peer)
@@ -210,9 +209,8 @@ func (s *Service) Judge(ctx context.Context, in *policy.Incoming, forwarded bool
 	return r.verdict, r.verdict.Refused
 }
 
-// judge decides an assembled request, and counts and logs all but a refused one. On a
-// connection it may wait for its place in line. forwarded says that the connection has sent
-// forwarding headers.
+// judge decides an assembled request, and counts and logs all but a refused one. On a connection it may wait
+// for its slot. forwarded says that the connection has sent forwarding headers.
 func (s *Service) judge(ctx context.Context, r *requestState, forwarded bool) {
 	s.hint(r, forwarded)
 	v := &r.verdict
@@ -232,7 +230,7 @@ func (s *Service) judge(ctx context.Context, r *requestState, forwarded bool) {
 	}
 }
 
-// hint notes what is wrong with the proxy in front of a request.
+// hint records a problem with the proxy in front of a request.
 func (s *Service) hint(r *requestState, forwarded bool) {
 	if warn := s.hints.note(r.peer, &r.from, forwarded); warn != warnNothing {
 		s.warnProxy(warn, r.peer)
@@ -251,7 +249,7 @@ func (s *Service) noteVerdict(r *requestState) {
 	}
 }
 
-// refusalOf says for the log by which rule a request was refused, if by one.
+// refusalOf names the rule that refused a request, if one did, for the log.
 func refusalOf(v *policy.Verdict) error {
 	if v.Rule == nil {
 		return nil
@@ -259,8 +257,7 @@ func refusalOf(v *policy.Verdict) error {
 	return fmt.Errorf("rule %s: bad cost", v.Rule.Name())
 }
 
-// noteDenial counts a denial for the log. One by the deny list or an operator's ban has no
-// rule.
+// noteDenial counts a denial for the log. One by the deny list or an operator's ban has no rule.
 func (s *Service) noteDenial(r *requestState) {
 	if s.denials.Count(r.stripe, r.request.Client) {
 		return
@@ -281,8 +278,8 @@ func describeDenial(r *requestState) logs.Denial {
 	return d
 }
 
-// rescue keeps a panic in one request from ending the process, which fasthttp
-// would let it do. The connection is closed: its state is unknown.
+// rescue keeps a panic in one request from ending the process, as fasthttp would. The connection is closed:
+// its state is unknown.
 func (s *Service) rescue(ctx *fasthttp.RequestCtx) {
 	p := recover()
 	if p == nil {
@@ -313,7 +310,7 @@ func (s *Service) parseError(ctx *fasthttp.RequestCtx, err error) {
 	s.refuse(ctx, s.bad.of(err), err)
 }
 
-// refuse answers a bad request, notes it for the log and closes the connection.
+// refuse answers a bad request, records it for the log and closes the connection.
 func (s *Service) refuse(ctx *fasthttp.RequestCtx, b *badRequest, err error) {
 	s.blame(b, conn.Of(ctx))
 	b.answer(ctx)
@@ -323,8 +320,8 @@ func (s *Service) refuse(ctx *fasthttp.RequestCtx, b *badRequest, err error) {
 	s.badLog.Note(&b.Reason, conn.PeerAddr(ctx), err)
 }
 
-// EndSecond ends a second of the log: it tells what happened in it, and gives
-// budgets for the next one. Called by one goroutine.
+// EndSecond ends a second of the log: it reports what happened, and sets the budgets for the next one. Called
+// by one goroutine.
 func (s *Service) EndSecond() {
 	s.clock.set()
 	s.load.Tick(time.Now())
@@ -343,9 +340,8 @@ func (s *Service) warnProxy(w warning, peer netip.Addr) {
 	s.log.Warn(what, slog.String("peer", peer.String()))
 }
 
-// parserLog takes what fasthttp logs, a line for every connection that ends with an
-// error. Bad requests have been counted and logged by then; the rest only helps
-// developers. It implements fasthttp.Logger.
+// parserLog takes fasthttp's log, a line for every connection that ends with an error. Bad requests have been
+// counted and logged by then; the rest is only useful to developers. It implements fasthttp.Logger.
 type parserLog struct{ *slog.Logger }
 
 // Printf implements fasthttp.Logger.

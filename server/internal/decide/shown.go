@@ -6,15 +6,14 @@ import (
 	"github.com/fastlimit/fastlimit/internal/engine"
 )
 
-// shown returns what an admitted client is shown of its limit, by the charges of its request;
-// nil if nothing. It does not allocate.
+// shown returns what an admitted client is shown of its limit, according to its request's charges, or nil. It
+// does not allocate.
 //
-// Most requests are admitted by filter or sketch, whose estimates are never shown. But
-// only the exact bucket denies, so what fits it is assured (engine.Rule.Assured).
-// Of several rules that apply, the one that admits the fewest further requests is
-// shown: a client that goes by the numbers of another would run into that one. Where
-// a shared store may know more of one of them than this node does, the fewest are not
-// known; then the rule that has decided is shown without any, unless it is the only one.
+// Most requests are admitted by filter or sketch, whose estimates are never shown. But only the exact bucket
+// denies, so what fits it is assured (engine.Rule.Assured). Of several rules that apply, the one that admits
+// the fewest further requests is shown: a client that follows the numbers of another would run into that one.
+// If a shared store may know more about one of them than this node, the fewest are not known; then the
+// deciding rule is shown without any, unless it is the only one.
 func (j *requestState) shown() (*denial.Answer, fastlimit.Decision) {
 	s, v, listener := j.snap, &j.verdict, j.listener
 	if v.Rule == nil || !s.denial(v.Rule, listener).always {

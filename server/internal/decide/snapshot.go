@@ -21,7 +21,7 @@ type Settings struct {
 
 	Batches   bool       // POST /v1/decide is served on traffic listeners
 	IgnoreBad bool       // bad requests are charged to nobody
-	Listeners []Listener // as they answer
+	Listeners []Listener // how they answer
 }
 
 // Listener is how one listener answers.
@@ -32,29 +32,28 @@ type Listener struct {
 	Identity *policy.Identity // nil: Settings.Identity
 }
 
-// Snapshot is what requests are decided by: limiter, lists, keys, identity, and
-// all answers, rendered beforehand. Its settings and
-// answers are immutable; it is safe for concurrent use.
+// Snapshot decides requests: limiter, lists, keys, identity, and all answers, rendered in advance. Its
+// settings and answers are immutable; it is safe for concurrent use.
 //
-// What every request reads stands together, partly as copies: between two requests
-// kernel work evicts our cache lines, and this makes them fewer.
+// Fields that every request reads are adjacent, some as copies, which makes fewer cache lines: kernel work
+// between two requests evicts them.
 type Snapshot struct {
 	engine   policy.Engine   // a copy
 	identity policy.Identity // a copy
-	unread   *policy.Engine  // what bad requests are charged by; nil: nothing
+	unread   *policy.Engine  // charges bad requests; nil: nothing does
 	batches  bool
 	waits    bool            // some rule lets requests wait
 	asks     bool            // some decision may wait for a store
 	always   bool            // some listener shows limits on admissions
-	owes     bool            // some rule has costs from answers
+	owes     bool            // some rule takes costs from answers
 	denials  []deny          // by rule, then listener; those of tiers follow; see denial
-	banned   []deny          // by operators, by listener
+	banned   []deny          // for operators' bans, by listener
 	tiers    []int           // by rule: where its tiers begin among denials, in listeners; then their end
-	live     [][]liveDenials // by rule, then what TierIndex adds to the tiers above; nil: none
+	live     [][]liveDenials // by rule, then TierIndex beyond the tiers above; nil: none
 	states   sync.Pool
-	named    []atomic.Pointer[namedDenials] // by rule, then place of a rate that was named
+	named    []atomic.Pointer[namedDenials] // by rule, then slot of a named rate
 
-	identities      []*policy.Identity // by listener; nil: all have identity
+	identities      []*policy.Identity // by listener; nil: all use identity
 	listeners       int
 	allowed, listed rendered
 	settings        Settings
@@ -63,12 +62,12 @@ type Snapshot struct {
 // deny is the answer to those whom a rule denies on a listener.
 type deny struct {
 	answer   *denial.Answer
-	rendered rendered // without body and its length where these vary
-	always   bool     // the answer is for those whom the rule admits, too
-	enforced bool     // the rule is
+	rendered rendered // without body and its length if these vary
+	always   bool     // the answer is also for admitted clients
+	enforced bool     // the rule is enforced
 }
 
-// NewSnapshot renders all answers. The settings must not be changed any more.
+// NewSnapshot renders all answers. The settings must not be changed afterwards.
 func NewSnapshot(s Settings) *Snapshot {
 	snap := &Snapshot{engine: *s.Engine, identity: *s.Identity, batches: s.Batches, waits: s.Engine.Waits(), asks: s.Engine.Asks(), owes: s.Engine.Owes(), listeners: len(s.Listeners), settings: s}
 	snap.setUnread()
@@ -102,7 +101,7 @@ func (s *Snapshot) setUnread() {
 	}
 }
 
-// addIdentities adds those of listeners, if any has one of its own.
+// addIdentities adds the listeners' identities, if any has one of its own.
 func (s *Snapshot) addIdentities() {
 	own := func(l Listener) bool { return l.Identity != nil }
 	if !slices.ContainsFunc(s.settings.Listeners, own) {
@@ -113,7 +112,7 @@ func (s *Snapshot) addIdentities() {
 	}
 }
 
-// identityOf is who finds the clients of a listener.
+// identityOf returns the identity for a listener.
 func (s *Snapshot) identityOf(listener int) *policy.Identity {
 	if s.identities == nil {
 		return &s.identity
@@ -121,7 +120,7 @@ func (s *Snapshot) identityOf(listener int) *policy.Identity {
 	return s.identities[listener]
 }
 
-// addDenials adds what a rule, or a tier of one, answers.
+// addDenials adds the answers of a rule or tier.
 func (s *Snapshot) addDenials(r *fastlimit.Rule) {
 	s.denials = append(s.denials, s.renderDenials(r)...)
 	for _, l := range s.settings.Listeners {
@@ -129,7 +128,7 @@ func (s *Snapshot) addDenials(r *fastlimit.Rule) {
 	}
 }
 
-// renderDenials renders what a rule answers on each listener.
+// renderDenials renders a rule's answers on each listener.
 func (s *Snapshot) renderDenials(r *fastlimit.Rule) (all []deny) {
 	config := r.Config()
 	for _, l := range s.settings.Listeners {
@@ -139,15 +138,14 @@ func (s *Snapshot) renderDenials(r *fastlimit.Rule) (all []deny) {
 	return all
 }
 
-// liveDenials are the answers of a tier that is not one of the configuration's.
+// liveDenials are the answers of a live tier.
 type liveDenials struct {
 	tier *fastlimit.Rule // nil: there is none of that index
 	on   []deny          // by listener
 }
 
-// WithEngine returns a snapshot that differs by its engine, of [policy.Engine.WithLive],
-// and what that charges: tiers are all of its live ones. It renders the answers of those
-// that s does not have. The lists and bans are those of s.
+// WithEngine returns a snapshot with another engine, from [policy.Engine.WithLive]; tiers are all its live
+// tiers. It renders only answers that s does not have. The lists and bans are those of s.
 func (s *Snapshot) WithEngine(e *policy.Engine, tiers []*fastlimit.Rule) *Snapshot {
 	snap := s.with(e.WithLists(s.engine.Lists()).WithBans(s.engine.Bans()))
 	snap.live = make([][]liveDenials, len(s.tiers)-1)
@@ -165,14 +163,14 @@ func (s *Snapshot) WithEngine(e *policy.Engine, tiers []*fastlimit.Rule) *Snapsh
 	return snap
 }
 
-// WithLists returns a snapshot that differs by the allow and deny lists.
+// WithLists returns a snapshot with other allow and deny lists.
 func (s *Snapshot) WithLists(l *policy.Lists) *Snapshot {
 	snap := s.with(s.engine.WithLists(l))
 	snap.live = s.live
 	return snap
 }
 
-// WithBans returns a snapshot that differs by the operators' bans.
+// WithBans returns a snapshot with other bans by operators.
 func (s *Snapshot) WithBans(b *policy.Bans) *Snapshot {
 	snap := s.with(s.engine.WithBans(b))
 	snap.live = s.live
@@ -191,16 +189,14 @@ func (s *Snapshot) with(e *policy.Engine) *Snapshot {
 	return snap
 }
 
-// liveIndex is the place of a tier among the live ones of its rule, below 0 for one of the
-// configuration.
+// liveIndex is the index of a tier among the live ones of its rule, negative for one of the configuration.
 func (s *Snapshot) liveIndex(tier *fastlimit.Rule) int {
 	rule := (*engine.Rule)(tier).Index()
 	return (*engine.Rule)(tier).TierIndex() - (s.tiers[rule+1] - s.tiers[rule])
 }
 
-// namedDenials are the answers of a rule at a rate that a proxy has named. They are
-// rendered when they are first needed, as nobody knows beforehand which rates there are,
-// and replaced with the rule: see [fastlimit.Rule.AtRate].
+// namedDenials are the answers of a rule at a rate that a proxy has named. They are rendered when first
+// needed, as the rates are not known in advance, and replaced with the rule: see [fastlimit.Rule.AtRate].
 type namedDenials struct {
 	rule    *fastlimit.Rule
 	denials []deny
@@ -216,7 +212,7 @@ func (s *Snapshot) namedDenial(rule *fastlimit.Rule, listener int) *deny {
 	return &n.denials[listener]
 }
 
-// denial is the answer to those whom a rule denies on a listener.
+// denial returns the answer to those whom a rule denies on a listener.
 func (s *Snapshot) denial(rule *fastlimit.Rule, listener int) *deny {
 	row := (*engine.Rule)(rule).Index()
 	if (*engine.Rule)(rule).NamedIndex() >= 0 {
@@ -231,7 +227,7 @@ func (s *Snapshot) denial(rule *fastlimit.Rule, listener int) *deny {
 	return &s.denials[row*s.listeners+listener]
 }
 
-// denialOf is the answer to a denied request that is not on the deny list.
+// denialOf returns the answer to a denied request that is not on the deny list.
 func (s *Snapshot) denialOf(v *policy.Verdict, listener int) *deny {
 	if v.Rule == nil { // an operator has banned the client
 		return &s.banned[listener]
@@ -242,5 +238,5 @@ func (s *Snapshot) denialOf(v *policy.Verdict, listener int) *deny {
 // Settings returns what the snapshot was made of. Do not change it.
 func (s *Snapshot) Settings() *Settings { return &s.settings }
 
-// Lists are the allow and deny lists; nil if there are none.
+// Lists returns the allow and deny lists, or nil.
 func (s *Snapshot) Lists() *policy.Lists { return s.engine.Lists() }

@@ -1,17 +1,15 @@
-// Package expel has the kernel drop what banned clients send, and ends the connections that
-// they have.
+// Package expel makes the kernel drop the packets of banned clients, and ends their connections.
 //
 //	denial of stage ban ─► Expeller.Expel ─┬─► refused: the client gets its 429s, and keeps its connections
 //	                                       └─► feed.Feed.Add ─► conn.Conns.Reset
 //	accept ─► feed.Feed.Holds ─► reset
 //
-// # Whom the kernel is given
+// # Which clients the kernel gets
 //
-// Dropping packets is worse than denying requests: it concerns everything that comes from the
-// address, the client is not told, and whoever shares the address goes with it. So it takes a
-// client that cannot be anybody else: the peer of a TCP connection whose handshake has
-// completed (nobody can forge the address of one), that was denied in this very moment, by a
-// rule that counts by address alone, or by an operator. Never:
+// Dropping packets is worse than denying requests: it affects everything from the address, the client is not
+// told, and everybody who shares the address is dropped too. So the client must be certain: the peer of a TCP
+// connection whose handshake has completed (nobody can forge its address), which was denied at this moment,
+// by a rule that counts by address alone, or by an operator. Never:
 //
 //   - clients that a header or a PROXY header has named: their packets come from the proxy,
 //     and whoever could write the header could have anybody dropped
@@ -26,11 +24,10 @@
 //
 // # Why nothing survives
 //
-// Add makes Holds true before Reset looks for connections. A connection that is
-// accepted meanwhile is looked at again after it is among those that Reset looks at.
+// Add makes Holds true before Reset looks for connections. A connection that is accepted meanwhile is checked
+// again after it is among those that Reset finds.
 //
-// # While the kernel does not do as it is told
+// # While the kernel fails
 //
-// Holds says false then, and in shadow mode. Nothing is reset, and requests are
-// denied as without a kernel.
+// Holds is then false, as in shadow mode. Nothing is reset, and requests are denied as without a kernel.
 package expel

@@ -12,38 +12,38 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/decide"
 )
 
-// Reason is why a banned client is not given to the kernel. The set is closed: it is a label.
+// Reason is why a banned client is not passed to the kernel. The set is closed: it is a label.
 type Reason uint8
 
-// The reasons, in the order in which they are looked for.
+// The reasons, in the order in which they are checked.
 const (
 	NotRefused    Reason = iota
-	ByHeader             // a header of a trusted proxy has named the client
-	ByProxyHeader        // a PROXY header has
+	ByHeader             // a header of a trusted proxy named the client
+	ByProxyHeader        // a PROXY header named it
 	Translated           // the peer is an IPv4 client behind a translator, whose packets have another address
 	ByKey                // its rule counts by more than the address
-	Forwards             // the peer seems to be a proxy that nobody has configured
+	Forwards             // the peer seems to be a proxy that is not configured
 	Loopback
 	Own        // an address of this machine
 	Gateway    // of this machine
 	Allowed    // by the allow list
 	Trusted    // a trusted proxy
 	Balancer   // one that sends PROXY headers
-	numReasons // the feed has further ones
+	numReasons // the feed has more
 )
 
 var reasonNames = [numReasons]string{"", "header", "proxy_protocol", "nat64", "key", "proxy", "loopback", "own", "gateway", "allow", "trusted", "balancer"}
 
-// Config is what an [Expeller] works with. All of it is required.
+// Config configures an [Expeller]. All of it is required.
 type Config struct {
 	Feed    *feed.Feed
 	Machine func() (Machine, error) // reads it
-	// AllowsSome and TrustsSome report whether an address of a prefix is on the allow list, or
-	// a trusted proxy. They are called for each ban that is new to the kernel.
+	// AllowsSome and TrustsSome report whether an address of a prefix is on the allow list, or a trusted
+	// proxy. They are called for each ban that is new to the kernel.
 	AllowsSome, TrustsSome func(netip.Prefix) bool
-	// OperatorsBan is the prefix by which operators have banned an address.
+	// OperatorsBan returns the prefix by which operators have banned an address.
 	OperatorsBan func(netip.Addr) (netip.Prefix, bool)
-	// StillBanned reports whether nobody has ended the ban of a client meanwhile.
+	// StillBanned reports whether a client's ban has not been ended meanwhile.
 	StillBanned func(decide.Banned) bool
 
 	Balancers []netip.Prefix             // that send PROXY headers
@@ -51,17 +51,16 @@ type Config struct {
 	Log       *slog.Logger
 }
 
-// Expeller implements [decide.Expeller]. Its methods are safe for concurrent use, but for
-// Reread.
+// Expeller implements [decide.Expeller]. Its methods are safe for concurrent use, except Reread.
 type Expeller struct {
 	config  Config
 	machine atomic.Pointer[Machine]
 	refused [numReasons]atomic.Uint64
-	failing bool // the machine could not be read again; of Reread
+	failing bool // the last reading of the machine failed; used by Reread
 }
 
-// New reads the machine. It fails if that does: without its own addresses nobody could be
-// given to the kernel.
+// New reads the machine, and fails if that does: without its own addresses nobody could be passed to the
+// kernel.
 func New(c Config) (*Expeller, error) {
 	m, err := c.Machine()
 	if err != nil {
@@ -72,8 +71,8 @@ func New(c Config) (*Expeller, error) {
 	return e, nil
 }
 
-// Expel implements [decide.Expeller]: it gives the client to the kernel if it may be, and
-// resets its connections, this one too.
+// Expel implements [decide.Expeller]: it passes the client to the kernel if allowed, and resets its
+// connections, including this one.
 func (e *Expeller) Expel(b decide.Banned) {
 	switch {
 	case b.Named:
@@ -95,8 +94,8 @@ func (e *Expeller) Expel(b decide.Banned) {
 	}
 }
 
-// give gives the client to the kernel: the whole prefix that an operator has banned, or the
-// client alone where that may not be.
+// give passes the client to the kernel: the whole prefix that an operator has banned, or only the client if
+// that is not allowed.
 func (e *Expeller) give(b decide.Banned) {
 	if b.Rule == nil {
 		p, ok := e.config.OperatorsBan(b.Client)
@@ -105,7 +104,7 @@ func (e *Expeller) give(b decide.Banned) {
 		}
 		if p.Bits() >= b.Prefix.Bits() { // no more than that
 			b.Prefix = p
-		} else if e.Spares(p) == NotRefused && e.tell(p, b) {
+		} else if e.Spares(p) == NotRefused && e.send(p, b) {
 			return
 		}
 	}
@@ -113,13 +112,13 @@ func (e *Expeller) give(b decide.Banned) {
 		e.refuse(why)
 		return
 	}
-	e.tell(b.Prefix, b)
+	e.send(b.Prefix, b)
 }
 
-// tell tells the kernel, and resets connections unless that does not do as it is told. Who
-// ends a ban, or spares a prefix, does so before telling the feed: if that was too early to
-// take this away, it is seen here.
-func (e *Expeller) tell(p netip.Prefix, b decide.Banned) bool {
+// send passes a prefix to the kernel, and resets connections unless the kernel fails. Code that ends a ban,
+// or spares a prefix, does so before it updates the feed: if that was too early to remove this prefix, it is
+// noticed here.
+func (e *Expeller) send(p netip.Prefix, b decide.Banned) bool {
 	f := e.config.Feed
 	if !f.Add(p, b.Left) {
 		return false
@@ -144,7 +143,7 @@ func localAddr(a net.Addr) netip.Addr {
 
 func (e *Expeller) refuse(why Reason) { e.refused[why].Add(1) }
 
-// Spares says why no prefix may be given to the kernel that has these addresses.
+// Spares says why no prefix with these addresses may be passed to the kernel.
 func (e *Expeller) Spares(p netip.Prefix) Reason {
 	m := e.machine.Load()
 	if overlaps(m.Loopback, p) {
@@ -167,9 +166,9 @@ func overlaps(all []netip.Prefix, p netip.Prefix) bool {
 	return slices.ContainsFunc(all, p.Overlaps)
 }
 
-// Reread reads the machine again, and takes out of the kernel what is to be spared from now
-// on. It keeps the last reading if that fails. Call it now and then, and when a list has
-// changed; one goroutine at a time.
+// Reread reads the machine again, and removes from the kernel what must be spared from now on. It keeps the
+// last reading if that fails. Call it now and then, and when a list has changed, from one goroutine at a
+// time.
 func (e *Expeller) Reread() {
 	m, err := e.config.Machine()
 	switch {
@@ -182,22 +181,22 @@ func (e *Expeller) Reread() {
 	e.Prune()
 }
 
-// Prune takes out of the kernel what is to be spared.
+// Prune removes from the kernel what must be spared.
 func (e *Expeller) Prune() {
 	e.config.Feed.RemoveFunc(func(p netip.Prefix) bool { return e.Spares(p) != NotRefused })
 }
 
-// Forget takes a prefix out of the kernel, and all within it: an operator has ended a ban.
-// Who is banned by something else is given to it again when denied.
+// Forget removes a prefix and everything within it from the kernel: an operator has ended a ban. Clients that
+// are still banned otherwise are passed to it again when denied.
 func (e *Expeller) Forget(p netip.Prefix) {
 	e.config.Feed.RemoveFunc(func(held netip.Prefix) bool { return held.Bits() >= p.Bits() && p.Contains(held.Addr()) })
 }
 
-// ForgetFunc is Forget for all prefixes for which gone says so.
+// ForgetFunc is Forget for all prefixes for which gone returns true.
 func (e *Expeller) ForgetFunc(gone func(netip.Prefix) bool) { e.config.Feed.RemoveFunc(gone) }
 
-// Refused is how many denials of banned clients were not given to the kernel, by reason,
-// those of the feed included.
+// Refused returns how many denials of banned clients were not passed to the kernel, by reason, including the
+// feed's.
 func (e *Expeller) Refused() map[string]uint64 {
 	all := e.config.Feed.Stats().Refused
 	for why := NotRefused + 1; why < numReasons; why++ {

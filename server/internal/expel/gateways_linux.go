@@ -37,7 +37,7 @@ func nextHops(attributes []byte) (all []netip.Addr) {
 		switch typ {
 		case unix.RTA_GATEWAY:
 			all = appendAddr(all, value)
-		case unix.RTA_VIA: // of another family, which stands in front
+		case unix.RTA_VIA: // of another family, which comes first
 			if len(value) > 2 {
 				all = appendAddr(all, value[2:])
 			}
@@ -62,7 +62,7 @@ func appendAddr(all []netip.Addr, b []byte) []netip.Addr {
 	return all
 }
 
-// attributesOf walks over attributes, up to the first that is cut off.
+// attributesOf yields attributes, up to the first that is cut off.
 func attributesOf(b []byte) func(yield func(typ uint16, value []byte) bool) {
 	return func(yield func(uint16, []byte) bool) {
 		for len(b) >= unix.SizeofRtAttr {
@@ -75,5 +75,5 @@ func attributesOf(b []byte) func(yield func(typ uint16, value []byte) bool) {
 	}
 }
 
-// align rounds up to where the next attribute begins.
+// align rounds up to the beginning of the next attribute.
 func align(n int) int { return (n + unix.NLMSG_ALIGNTO - 1) &^ (unix.NLMSG_ALIGNTO - 1) }

@@ -4,5 +4,5 @@ package expel
 
 import "net/netip"
 
-// gateways has none: nothing is given to a kernel here.
+// gateways returns none: nothing is passed to a kernel here.
 func gateways() ([]netip.Addr, error) { return nil, nil }

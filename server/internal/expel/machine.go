@@ -7,14 +7,14 @@ import (
 	"slices"
 )
 
-// Machine is whom a machine must not drop: itself, and those that lead to it.
+// Machine has the addresses that a machine must not drop: its own, and its gateways'.
 type Machine struct {
 	Loopback []netip.Prefix
 	Own      []netip.Addr
 	Gateways []netip.Addr // of all routes
 }
 
-// Has reports whether a prefix has an address of the machine, or of a gateway of it.
+// Has reports whether a prefix has an address of the machine, or of one of its gateways.
 func (m *Machine) Has(p netip.Prefix) Reason {
 	switch {
 	case slices.ContainsFunc(m.Own, p.Contains):

@@ -15,16 +15,15 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/text"
 )
 
-// Call is what is known of a call. Its fields are a client's, not checked in any way,
-// and appear in errors only escaped.
+// Call describes a call. Its fields come from a client unchecked, and appear in errors only escaped.
 type Call struct {
 	Method, ContentType, Site, Origin, Host string // Site is Sec-Fetch-Site
 	HasBody                                 bool
 }
 
-// Check is for calls that change something: Caddy's admin endpoint had
-// CVE-2026-27589. A browser sends a page's form to any site without asking, but JSON
-// only after a preflight, to which nothing here says yes. Check returns the status and the reason of a refusal.
+// Check is for calls that change something: Caddy's admin endpoint had CVE-2026-27589. A browser sends a
+// page's form to any site without asking, but JSON only after a preflight, which nothing here allows. Check
+// returns the status and the reason of a refusal.
 func (c *Call) Check() (int, error) {
 	if c.Method != http.MethodPost {
 		return http.StatusMethodNotAllowed, fmt.Errorf("method %s: send POST", text.Printable(c.Method))
@@ -35,7 +34,7 @@ func (c *Call) Check() (int, error) {
 	return c.checkMedia()
 }
 
-// checkMedia refuses a body that a form of a page could send.
+// checkMedia refuses a body that a page's form could send.
 func (c *Call) checkMedia() (int, error) {
 	if media, _, err := mime.ParseMediaType(c.ContentType); c.HasBody && (err != nil || media != "application/json") {
 		return http.StatusUnsupportedMediaType, fmt.Errorf("content type %q: send application/json", text.Printable(c.ContentType))
@@ -43,8 +42,8 @@ func (c *Call) checkMedia() (int, error) {
 	return http.StatusOK, nil
 }
 
-// CrossSite is for all calls. It returns an error for what a browser sends for another
-// site's page. Other clients send neither of the two headers.
+// CrossSite is for all calls. It returns an error for what a browser sends for another site's page. Other
+// clients send neither of the two headers.
 func (c *Call) CrossSite() error {
 	switch c.Site {
 	case "", "none", "same-origin":
@@ -60,10 +59,9 @@ func (c *Call) CrossSite() error {
 	return nil
 }
 
-// LocalName reports whether a Host header names this machine in a way that no
-// foreign DNS record can: an address or localhost. On a loopback listener any
-// other name is a page that rebinds its own name to us. Nobody is at 0.0.0.0, which
-// connects to this machine too, and which browsers have let pages reach for.
+// LocalName reports whether a Host header names this machine in a way that no foreign DNS record can: an
+// address or localhost. On a loopback listener any other name is a page that rebinds its own name to us.
+// 0.0.0.0 is refused: it connects to this machine too, and browsers have let pages reach it.
 func LocalName(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h

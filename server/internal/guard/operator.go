@@ -11,22 +11,21 @@ import (
 	"strings"
 )
 
-// Token is a secret that somebody sends.
+// Token is a secret that a caller sends.
 type Token struct {
-	Name     string // of who sends it; "": nobody's
+	Name     string // of its owner; "": anonymous
 	Secret   string
 	ReadOnly bool
 }
 
-// Operator decides who may change or read something through an admin listener: whoever reaches
-// one on loopback or a unix socket is on this machine; on any other address they have to
-// send a token, to read only if there is one for that. All fields are set before its first use; it is
-// safe for concurrent use.
+// Operator decides who may change or read something through an admin listener. Callers on loopback or a unix
+// socket are on this machine; on any other address they must send a token, for reading only if there is one
+// for that. All fields are set before its first use; it is safe for concurrent use.
 type Operator struct {
 	Tokens []Token // none: on such an address nobody may change anything, and all may read
 }
 
-// Who is the name of whose token a header has; "" if it has none, or one without a name.
+// Who returns the name of a header's token, or "" if it has none, or one without a name.
 func (o *Operator) Who(authorization string) string {
 	if t, ok := o.find(authorization); ok {
 		return t.Name
@@ -34,14 +33,14 @@ func (o *Operator) Who(authorization string) string {
 	return ""
 }
 
-// find returns the token that a header has. All are compared, by their hashes, so that not even the length of
-// one can be measured.
+// find returns the token in a header. All are compared, by their hashes, so that not even the length of one
+// can be measured.
 func (o *Operator) find(authorization string) (found Token, ok bool) {
 	kind, secret, _ := strings.Cut(authorization, " ")
 	return o.token(secret, strings.EqualFold(kind, "Bearer"))
 }
 
-// findAsPassword is find for what browsers send: a token as the password of whatever name.
+// findAsPassword is find for browsers, which send the token as a password with any name.
 func (o *Operator) findAsPassword(authorization string) (found Token, ok bool) {
 	kind, text, _ := strings.Cut(authorization, " ")
 	pair, err := base64.StdEncoding.DecodeString(text)
@@ -59,10 +58,9 @@ func (o *Operator) token(secret string, sent bool) (found Token, ok bool) {
 	return found, ok && sent
 }
 
-// Check returns the status and the reason of a refusal to change something. listener is the address that is
-// listened on, which is not that of a connection: behind 0.0.0.0 a connection to 127.0.0.1 may have been
-// forwarded. authorization is the header. The caller has refused other sites by
-// [Call.CrossSite].
+// Check returns the status and the reason of a refusal to change something. listener is the listener's
+// address, not a connection's: behind 0.0.0.0 a connection to 127.0.0.1 may have been forwarded.
+// authorization is the header. The caller has refused other sites by [Call.CrossSite].
 func (o *Operator) Check(c *Call, listener net.Addr, authorization string) (int, error) {
 	if local(listener) {
 		return c.checkMedia()
@@ -79,8 +77,8 @@ func (o *Operator) Check(c *Call, listener net.Addr, authorization string) (int,
 	return c.checkMedia()
 }
 
-// CheckRead is Check for what changes nothing. A browser may send the token as a password, as it is
-// not to be trusted with changes: it sends that again whoever has made the page.
+// CheckRead is Check for reading. A browser may send the token as a password here. That does not allow
+// changes, because it sends the password again for any page's request.
 func (o *Operator) CheckRead(listener net.Addr, authorization string) (int, error) {
 	asked := false
 	for _, t := range o.Tokens {

@@ -7,8 +7,7 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/http1"
 )
 
-// answer reads an answer of HTTP/1.1 as it is written, and passes it to net/http. Of one
-// goroutine.
+// answer reads an answer of HTTP/1.1 as it is written, and passes it to net/http. Used by one goroutine.
 type answer struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -18,18 +17,18 @@ type answer struct {
 	resp  http1.Response
 	body  http1.Body
 	begun bool // the head was passed on
-	ended bool // and all that belongs to it
+	ended bool // and so was everything else of it
 }
 
-// errUnending says that an answer would end with its connection, which a stream cannot show.
+// errUnending means that an answer would end with its connection, which a stream cannot express.
 var errUnending = errors.New("an answer without length")
 
 func (a *answer) begin(w http.ResponseWriter, control *http.ResponseController, isHead bool) {
 	*a = answer{w: w, control: control, isHead: isHead, kept: a.kept[:0]}
 }
 
-// write takes the next bytes of the answer. What the client can have of them is sent when it
-// returns; of what ends the answer it is when the handler does.
+// write takes the next bytes of the answer. When it returns, complete parts have been sent; the end of the
+// answer is sent when the handler returns.
 func (a *answer) write(p []byte) (int, error) {
 	if a.ended { // the body of an answer that has none
 		return len(p), nil
@@ -52,7 +51,7 @@ func (a *answer) write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// take passes on what is whole, and returns the rest.
+// take passes on complete parts, and returns the rest.
 func (a *answer) take(data []byte) (rest []byte, err error) {
 	for !a.begun {
 		n, err := a.resp.Parse(data, a.isHead)
@@ -81,7 +80,7 @@ func (a *answer) take(data []byte) (rest []byte, err error) {
 	return nil, nil
 }
 
-// takeHead passes a head on: that of the answer, or one that comes before it.
+// takeHead passes a head on: the answer's, or an interim one.
 func (a *answer) takeHead() error {
 	switch {
 	case a.resp.Status == http.StatusContinue: // net/http sends it, when the body is read
@@ -105,7 +104,7 @@ func (a *answer) takeHead() error {
 		return nil
 	}
 	if _, ok := h["Content-Type"]; !ok {
-		h["Content-Type"] = nil // nobody guesses it
+		h["Content-Type"] = nil // prevents guessing
 	}
 	a.w.WriteHeader(a.resp.Status)
 	a.begun = true

@@ -1,21 +1,19 @@
-// Package h2 speaks HTTP/2 to clients, and HTTP/1.1 to what serves their requests.
+// Package h2 speaks HTTP/2 to clients, and HTTP/1.1 to the code that serves their requests.
 //
 //	conn.Session ─► net/http (frames, HPACK, flow control) ─► exchange ─► stream ─► conn.Session.Serve
 //
-// Package net/http reads frames and gives each request to a goroutine of its own. There it
-// is written as a request of HTTP/1.1 would be, checked as strictly as package http1 checks
-// those, and served by the listener as if it had arrived on a connection of its own. What
-// comes back, bytes of HTTP/1.1 too, is read by package http1 and sent as frames. So a
-// decision, a denial, a forwarded body have one implementation, and no check of HTTP/1 is
-// missing here. A stream has no socket and no goroutines beside net/http's: reading and
-// writing it calls net/http.
+// Package net/http reads frames and gives each request its own goroutine. There it is written as a request of
+// HTTP/1.1, checked as strictly as package http1 checks those, and served by the listener as if it had
+// arrived on its own connection. The answer, also bytes of HTTP/1.1, is read by package http1 and sent as
+// frames. So a decision, a denial, a forwarded body have one implementation, and no check of HTTP/1 is
+// missing here. A stream has no socket and no goroutines besides net/http's: reading and writing it calls
+// net/http.
 //
 // # Bounds
 //
-// A connection has [MaxStreams] requests in progress at most. net/http holds those that
-// wait since their predecessors were reset, up to four times as many, and ends the
-// connection beyond. A client that resets most of what it asks for is cut off ([maxResets]).
-// The windows bound what clients may send that nobody reads: windowBytes a connection.
+// A connection has at most [MaxStreams] requests in progress. net/http holds up to four times as many that
+// wait because earlier ones were reset, and ends the connection beyond that. A client that resets most of its
+// requests is cut off ([maxResets]). The windows bound unread data from clients: windowBytes a connection.
 package h2
 
 import (
@@ -35,22 +33,22 @@ const (
 	// that RFC 9113 §6.5.2 recommends, and what browsers are used to.
 	MaxStreams = 100
 
-	streamWindow = 64 << 10  // bytes of a body that may arrive unread: what RFC 9113 begins with
+	streamWindow = 64 << 10  // bytes of a body that may arrive unread: RFC 9113's initial value
 	windowBytes  = 128 << 10 // of all bodies of a connection
 	frameBytes   = 16 << 10  // of a frame: the least there is
 	tableBytes   = 4 << 10   // of HPACK's tables, either way
 )
 
-// maxResets is how many requests a client may give up on one connection, if they are more
-// than half of all. Users who leave pages reset some; a client that does little else makes
-// work and does not want its answers (CVE-2023-44487).
+// maxResets is how many requests a client may give up on one connection, if they are more than half of all.
+// Users who leave pages reset some; a client that does little else causes work without wanting the answers
+// (CVE-2023-44487).
 const maxResets = 500
 
 // Config configures a [Server]. All of it is required.
 type Config struct {
 	HeadBytes    int           // of a request, as for HTTP/1
 	WriteTimeout time.Duration // without progress on a connection
-	Log          *slog.Logger  // takes what net/http says, at level debug
+	Log          *slog.Logger  // takes net/http's log, at level debug
 }
 
 // Server serves connections on which clients have chosen HTTP/2. It is safe for concurrent
@@ -68,7 +66,7 @@ type Server struct {
 // New returns a server.
 func New(c Config) *Server {
 	s := &Server{head: c.HeadBytes, log: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug)}
-	s.protocols.SetUnencryptedHTTP2(true) // TLS lies under the connections that it gets
+	s.protocols.SetUnencryptedHTTP2(true) // TLS is below the connections that it gets
 	s.http2 = http.HTTP2Config{
 		MaxConcurrentStreams:          MaxStreams,
 		MaxDecoderHeaderTableSize:     tableBytes,
@@ -81,12 +79,12 @@ func New(c Config) *Server {
 	return s
 }
 
-// Stats is what a server has counted since the start.
+// Stats are a server's counts since the start.
 type Stats struct {
 	Connections int64  // open now
 	Streams     uint64 // requests that began
-	Resets      uint64 // requests that clients have given up before the answer ended
-	Cut         uint64 // connections that ended for too many of those
+	Resets      uint64 // requests that clients gave up before the answer ended
+	Cut         uint64 // connections that were ended for too many resets
 }
 
 // Stats returns what was counted since the start.
@@ -101,7 +99,7 @@ func (s *Server) Serve(session *conn.Session) {
 	c := &connection{server: s, session: session, watched: watched{Session: session, heads: heads{skip: prefaceBytes}}}
 	config := s.http2
 	config.CountError = c.watched.countError
-	// A server of its own, as only a server can be told to send GOAWAY.
+	// Each has its own server, as only a server can be told to send GOAWAY.
 	srv := &http.Server{
 		Handler: c, Protocols: &s.protocols, HTTP2: &config, MaxHeaderBytes: s.head, ErrorLog: s.log,
 		DisableGeneralOptionsHandler: true, // OPTIONS * is a request like others
@@ -138,22 +136,22 @@ func (c *connection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Context().Err() != nil {
 		c.server.resets.Add(1)
 		if n := c.resets.Add(1); n >= maxResets && 2*n > begun {
-			c.handlers.shut() // what is not in progress yet is not begun while it is cut off
+			c.handlers.shut() // nothing new begins while it is cut off
 			if c.session.Cut() {
 				c.server.cuts.Add(1)
 			}
 		}
 	}
 	if !answered {
-		panic(http.ErrAbortHandler) // resets the stream, without a word in the log
+		panic(http.ErrAbortHandler) // resets the stream, without logging
 	}
 }
 
-// goAway tells the client to open no further streams. The connection ends a moment after the
-// last one has.
+// goAway tells the client to open no further streams. The connection ends a moment after the last one has
+// ended.
 func (c *connection) goAway(srv *http.Server) {
 	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // it waits for connections that it does not know
+	cancel() // it would wait for connections that it does not know
 	_ = srv.Shutdown(ctx)
 }
 
@@ -176,7 +174,7 @@ func (g *gate) enter() bool {
 
 func (g *gate) leave() { g.inside.Done() }
 
-// shut has nobody enter from now on.
+// shut lets nobody enter from now on.
 func (g *gate) shut() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -9,18 +9,18 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 )
 
-// maxLag is how many requests may have come to net/http and not to ServeHTTP: those that it
-// holds back while handlers end, and those that are about to be refused.
+// maxLag is how many requests may have reached net/http but not ServeHTTP: those that it holds back while
+// handlers end, and those about to be refused.
 const maxLag = 5 * MaxStreams
 
-// maxExcess is how many streams above [MaxStreams] a client may begin before it has heard of that
-// bound: one that never says that it has would flood for nothing.
+// maxExcess is how many streams above [MaxStreams] a client may begin before it knows that bound: one that
+// never acknowledges it would flood for free.
 const maxExcess = 5 * MaxStreams
 
-// heads counts the requests that a client begins, by the frames that it sends: what net/http
-// refuses, such as malformed fields, it tells nobody of.
+// heads counts the requests that a client begins, by its frames. net/http does not report what it refuses,
+// such as malformed fields.
 type heads struct {
-	skip  int     // bytes that are no frame's head
+	skip  int     // bytes that are not the head of a frame
 	frame [9]byte // the head of the next one
 	have  int     // bytes of frame
 	last  uint32  // stream
@@ -32,7 +32,7 @@ const (
 	typeHeaders  = 1
 )
 
-// note takes what was read.
+// note scans what was read.
 func (h *heads) note(b []byte) {
 	for len(b) > 0 {
 		if h.skip > 0 {
@@ -47,20 +47,20 @@ func (h *heads) note(b []byte) {
 		}
 		h.have, h.skip = 0, int(h.frame[0])<<16|int(h.frame[1])<<8|int(h.frame[2])
 		stream := binary.BigEndian.Uint32(h.frame[5:]) & (1<<31 - 1)
-		if h.frame[3] == typeHeaders && stream > h.last { // those of a stream that is known are trailers
+		if h.frame[3] == typeHeaders && stream > h.last { // those of a known stream are trailers
 			h.last = stream
 			h.begun++
 		}
 	}
 }
 
-// watched is a connection whose client is charged for the requests that net/http refuses.
+// watched is a connection whose client is charged for requests that net/http refuses.
 type watched struct {
 	*conn.Session
 
-	served  atomic.Uint64 // came to ServeHTTP and were not turned away
+	served  atomic.Uint64 // reached ServeHTTP and were not turned away
 	excess  atomic.Uint64 // were above [MaxStreams]
-	leaving atomic.Bool   // what comes from now on is ignored, and asked again elsewhere
+	leaving atomic.Bool   // new requests are ignored from now on, and will be repeated elsewhere
 
 	mu      sync.Mutex // net/http may read while the connection ends
 	heads   heads      // guarded by mu
@@ -77,15 +77,15 @@ func (w *watched) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// countError takes net/http's word for what was wrong. A race is lost by a client that has not
-// confirmed the bound of streams.
+// countError uses net/http's classification of an error. A race is lost by a client that has not acknowledged
+// the bound on streams.
 func (w *watched) countError(kind string) {
 	if strings.HasSuffix(kind, "over_max_streams_race") {
 		w.excess.Add(1)
 	}
 }
 
-// charge has the client charged for all requests but lag of those that did not come to ServeHTTP.
+// charge charges the client for all requests that did not reach ServeHTTP, except lag of them.
 func (w *watched) charge(lag uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,14 +9,12 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/http1"
 )
 
-// appendHead appends the head of a request as HTTP/1.1 has it, and checks it as one that
-// arrived so. The error is an [*http1.Error], or io.ErrUnexpectedEOF of a request whose
-// body cannot be as long as it says.
+// appendHead appends the head of a request in HTTP/1.1, and checks it like one that arrived that way. The
+// error is an [*http1.Error], or io.ErrUnexpectedEOF for a request whose body cannot be as long as it says.
 //
-// What HTTP/2 forbids has been refused by net/http: fields of the connection, names that
-// are no tokens, CR, LF and NUL in values, pseudo-header fields that are missing or come twice,
-// bodies of another length than Content-Length says. Where that is 0 the request has no body,
-// and DATA that follows resets its stream.
+// net/http has refused what HTTP/2 forbids: fields of the connection, names that are not tokens, CR, LF and
+// NUL in values, missing or repeated pseudo-header fields, and bodies whose length differs from
+// Content-Length. If that is 0 the request has no body, and DATA that follows resets its stream.
 func appendHead(dst []byte, r *http.Request) ([]byte, error) {
 	dst = append(dst, r.Method...)
 	dst = append(dst, ' ')
@@ -44,7 +42,7 @@ func appendHead(dst []byte, r *http.Request) ([]byte, error) {
 	switch {
 	case err != nil:
 		return dst, err
-	case r.RequestURI[0] != '/' && r.RequestURI[0] != '*': // an authority in the path, beside the other one
+	case r.RequestURI[0] != '/' && r.RequestURI[0] != '*': // an authority in the path, in addition to the other one
 		return dst, http1.ErrTarget
 	case n != len(dst): // it is one head, and all of it
 		return dst, http1.ErrFieldName
@@ -70,8 +68,8 @@ func sortedNames(h http.Header) []string {
 	return names
 }
 
-// appendTrailers appends the end of a body in chunks. Trailers that the request has not
-// announced are not known.
+// appendTrailers appends the end of a chunked body. Trailers that the request has not announced are not
+// known.
 func appendTrailers(dst []byte, r *http.Request) []byte {
 	dst = append(dst, "0\r\n"...)
 	for _, name := range sortedNames(r.Trailer) {

@@ -8,7 +8,7 @@ import (
 // single is a listener that accepts one connection, and ends with it.
 type single struct {
 	conn     *watched
-	accepted bool // of the goroutine that accepts
+	accepted bool // used by the goroutine that accepts
 	once     sync.Once
 	closed   chan struct{}
 }

@@ -15,16 +15,16 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/http1"
 )
 
-// stream is a request of HTTP/2 as a connection of HTTP/1.1 that carries nothing else. One
-// goroutine reads it and one writes it, which may be the same. It implements [conn.Stream].
+// stream presents a request of HTTP/2 as a connection of HTTP/1.1 that carries nothing else. One goroutine
+// reads it and one writes it, which may be the same. It implements [conn.Stream].
 type stream struct {
 	local, remote net.Addr
 	r             *http.Request
 	control       *http.ResponseController
 
 	head    []byte
-	pending []byte // of the request, to be read before more of its body
-	left    int64  // bytes of the body that were not read, or http1.Chunked
+	pending []byte // read before more of the request's body
+	left    int64  // unread bytes of the body, or http1.Chunked
 	ended   error  // what follows the last chunk
 
 	answer answer
@@ -32,7 +32,7 @@ type stream struct {
 
 // exchange has a request served, and reports whether it was answered to the end.
 func exchange(s *conn.Session, w http.ResponseWriter, r *http.Request) bool {
-	st := streams.Get().(*stream) // the pool's
+	st := streams.Get().(*stream) // from the pool
 	st.local, st.remote, st.r, st.control = s.LocalAddr(), s.RemoteAddr(), r, http.NewResponseController(w)
 	st.answer.begin(w, st.control, r.Method == http.MethodHead)
 	s.Serve(st)
@@ -89,7 +89,7 @@ func (s *stream) Read(p []byte) (n int, err error) {
 	return s.endBody(p, err)
 }
 
-// endBody says how the body has ended: err is what net/http says.
+// endBody handles the end of the body: err is net/http's.
 func (s *stream) endBody(p []byte, err error) (int, error) {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -102,7 +102,7 @@ func (s *stream) endBody(p []byte, err error) (int, error) {
 	return s.Read(p)
 }
 
-// chunkFrame is what stands around the bytes of a chunk: a size of chunkDigits, and two CRLFs.
+// chunkFrame is what surrounds the bytes of a chunk: a size of chunkDigits, and two CRLFs.
 const (
 	chunkDigits = 4
 	chunkFrame  = chunkDigits + 2*len("\r\n")
@@ -127,7 +127,7 @@ func (s *stream) Write(p []byte) (int, error) { return s.answer.write(p) }
 // Context implements conn.Stream.
 func (s *stream) Context() context.Context { return s.r.Context() }
 
-// Close implements net.Conn. The end of the handler closes a stream.
+// Close implements net.Conn. A stream ends when its handler returns.
 func (s *stream) Close() error { return nil }
 
 // LocalAddr implements net.Conn.

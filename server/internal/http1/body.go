@@ -7,17 +7,15 @@ import (
 )
 
 const (
-	// MaxTrailers bounds the chunk extensions and trailers of a message together. It
-	// is less than what fasthttp's buffer holds, which must hold them in the
-	// decision service.
+	// MaxTrailers bounds the chunk extensions and trailers of a message together. It is less than fasthttp's
+	// buffer, which must hold them in the decision service.
 	MaxTrailers = 2 << 10
 
 	maxChunkDigits = 15
 )
 
-// Body finds the payload of a message in the bytes that follow its head. The zero
-// value is that of a message without one. It keeps a reference to nothing that it
-// is given, and no more memory than MaxTrailers.
+// Body finds the payload of a message in the bytes after its head. The zero value is a message without one.
+// It keeps no reference to its input, and at most MaxTrailers of memory.
 type Body struct {
 	state    bodyState
 	left     int64  // bytes of the body or the chunk
@@ -39,7 +37,7 @@ const (
 	bodyBroken
 )
 
-// Begin begins the body of another message: length is that of its head.
+// Begin begins the body of another message: length is from its head.
 func (b *Body) Begin(length int64) {
 	*b = Body{left: length, trailers: b.trailers[:0]}
 	switch {
@@ -52,20 +50,18 @@ func (b *Body) Begin(length int64) {
 	}
 }
 
-// Done reports whether the body has ended. One until the end of the connection never
-// has: the caller knows.
+// Done reports whether the body has ended. A body until the end of the connection never has: the caller knows
+// when.
 func (b *Body) Done() bool { return b.state == bodyDone }
 
-// Trailers returns the field lines of the trailer section that may be forwarded,
-// once the body is done: none that says anything about framing, routing, the
-// connection or who asks. They are valid until the next Begin.
+// Trailers returns the field lines of the trailer section that may be forwarded, once the body is done: none
+// about framing, routing, the connection or the client's identity. They are valid until the next Begin.
 func (b *Body) Trailers() []byte { return b.trailers }
 
-// Next looks at the next bytes: p[:skip] is framing, to be dropped, p[skip:skip+n]
-// payload. It is to be called again with what follows those, until the body is
-// done. If skip and n are 0, more bytes are needed: then p, which has at most
-// MaxLine bytes, is to be kept and added to. What follows the end of the body is not
-// looked at. An error, an [*Error], comes again at each call.
+// Next examines the next bytes: p[:skip] is framing, to be dropped, p[skip:skip+n] payload. Call it again
+// with what follows, until the body is done. If skip and n are 0, more bytes are needed: then keep p, which
+// has at most MaxLine bytes, and add to it. Bytes after the end of the body are not examined. An error, an
+// [*Error], is repeated at each call.
 func (b *Body) Next(p []byte) (skip, n int, err error) {
 	for b.state != bodyBroken && skip < len(p) {
 		switch b.state {
@@ -104,8 +100,8 @@ func (b *Body) payloadRead() {
 	}
 }
 
-// line takes the line of framing at the start of p, and returns its length with its
-// CRLF, 0 if it is not complete.
+// line parses the line of framing at the start of p, and returns its length with its CRLF, 0 if it is not
+// complete.
 func (b *Body) line(p []byte) (n int, e *Error) {
 	if b.state == bodyChunkEnd {
 		switch {
@@ -167,9 +163,8 @@ func (b *Body) trailer(line []byte) *Error {
 	return nil
 }
 
-// ParseChunk takes the line before a chunk, without its CRLF, apart: the size of the
-// chunk and the length of its extensions. It does not parse those, since none
-// are used here.
+// ParseChunk parses the line before a chunk, without its CRLF: the size of the chunk and the length of its
+// extensions, which it does not parse, since none are used here.
 func ParseChunk(line []byte) (size int64, extension int, e *Error) {
 	n := 0
 	for ; n < len(line); n++ {

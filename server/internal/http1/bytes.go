@@ -11,10 +11,10 @@ import (
 // tokens are the characters of a token, RFC 9110 §5.6.2.
 const tokens = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// Token are the bytes of a token. Not to be changed.
+// Token is the set of bytes of a token. Not to be changed.
 var Token = setOf(tokens)
 
-// hostByte are the bytes of a host with a port, RFC 3986 §3.2.2.
+// hostByte is the set of bytes of a host with a port, RFC 3986 §3.2.2.
 var hostByte = setOf("!$%&'()*+,-.:;=[]_~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 func setOf(members string) (t [256]bool) {
@@ -34,10 +34,9 @@ func allIn(b []byte, set *[256]bool) bool {
 	return true
 }
 
-// ControlByte returns the index of the first control byte in b from index i on, tabs
-// included, len(b) if there is none. Eight bytes at a time: of a word x,
-// (x - 0x20…) &^ x has the top bits of bytes below 0x20, and the same of x ^ 0x7f…
-// and 0x01… those of DEL. A borrow may set more of them, but above the first one only.
+// ControlByte returns the index of the first control byte in b from index i on, including tabs, or len(b). It
+// tests eight bytes at a time: in a word x, (x - 0x20…) &^ x has the top bits of bytes below 0x20, and the
+// same of x ^ 0x7f… and 0x01… those of DEL. A borrow may set more of them, but only above the first one.
 func ControlByte(b []byte, i int) int {
 	const ones = 0x0101010101010101
 	for ; i+8 <= len(b); i += 8 {
@@ -91,8 +90,7 @@ func IsForwarding(name []byte) bool {
 	return text.IsName(name, "forwarded") || text.IsName(name, "x-real-ip") || text.IsName(name, "x-forwarded-for")
 }
 
-// HasOption reports whether one of the options of a Connection field is the named one,
-// which is in lower case.
+// HasOption reports whether a Connection field has this option, given in lower case.
 func HasOption(value []byte, name string) bool {
 	for {
 		end := bytes.IndexByte(value, ',')

@@ -1,7 +1,6 @@
-// Package http1 reads the messages of HTTP/1.0 and HTTP/1.1 as an intermediary has
-// to: strictly, so that whoever reads what it forwards reads the same
-// (RFC 9112, RFC 9110). It knows no connections and does no I/O: bytes in,
-// slices that borrow from them out, and no allocation unless a message has trailers.
+// Package http1 reads the messages of HTTP/1.0 and HTTP/1.1 as an intermediary must: strictly, so that the
+// receiver of what it forwards reads the same (RFC 9112, RFC 9110). It knows no connections and does no I/O:
+// bytes in, slices that borrow from them out, and no allocation unless a message has trailers.
 //
 //	var r http1.Request
 //	n, err := r.Parse(buf) // 0 and nil: read more, and call it again with all of it
@@ -12,18 +11,15 @@
 //		// 0, 0 and nil: read more behind p, else forward p[skip:skip+size]
 //	}
 //
-// [Request] and [Response] are heads. Their Fields hold no line that
-// is folded, no name that is no token, no control byte but tabs: [Lines] walks
-// them without checking again. [Body] finds the payload behind a head. What is
-// wrong is an [*Error], whose kind is from a closed set.
+// [Request] and [Response] are heads. Their Fields have no folded line, no name that is not a token, and no
+// control byte except tabs: [Lines] walks them without checking again. [Body] finds the payload after a head.
+// Errors are an [*Error], whose kind is from a closed set.
 //
-// It refuses whatever leaves room for two readings instead of choosing one: lines
-// that end in a bare LF, Content-Length beside Transfer-Encoding or twice, even if
-// equal, codings other than one chunked, a Transfer-Encoding in HTTP/1.0. Where the
-// gate of package conn refuses a message, so does this package, at the same line
-// and with the same kind of error (FuzzRequest); they share the rules below
-// the level of a line. It is stricter than the gate, which leaves the request
-// line, Host and control bytes to fasthttp.
+// It refuses whatever leaves room for two readings instead of choosing one: lines that end in a bare LF,
+// Content-Length with Transfer-Encoding or repeated, even if equal, codings other than one chunked, a
+// Transfer-Encoding in HTTP/1.0. If the gate of package conn refuses a message, so does this package, at the
+// same line and with the same kind of error (FuzzRequest); they share the rules below the level of a line. It
+// is stricter than the gate, which leaves the request line, Host and control bytes to fasthttp.
 //
 // Parse is one pass over the head. A head that arrives in pieces is read from its
 // start each time, so callers bound its length.
@@ -40,9 +36,9 @@ const (
 	Framing                 // its end is ambiguous: two readers may see different messages
 	Version                 // HTTP, but neither 1.0 nor 1.1
 	Host                    // no Host in HTTP/1.1, several, or one that is not a host
-	Target                  // a request target that the method does not have, or not a valid one
+	Target                  // a request target that is invalid, or not for the method
 	Expectation             // an Expect other than 100-continue
-	TooLong                 // a part is longer than anybody needs it to be
+	TooLong                 // a part is longer than anybody needs
 )
 
 // String returns the name for logs and metrics.
@@ -50,20 +46,20 @@ func (k Kind) String() string {
 	return [...]string{"malformed", "framing", "version", "host", "target", "expectation", "too_long"}[k]
 }
 
-// Error is what is wrong with a message. Nothing that follows it can be trusted
-// either: the connection it came from has to be closed.
+// Error is an error in a message. Nothing that follows it can be trusted either: the connection it came from
+// has to be closed.
 type Error struct {
 	Kind Kind
 	text string
 }
 
-// Error implements error. The text is for the log, and holds nothing of the message.
+// Error implements error. The text is for the log, and contains nothing of the message.
 func (e *Error) Error() string { return e.text }
 
 // Ambiguous reports whether two readers may disagree on where the message ends.
 func (e *Error) Ambiguous() bool { return e.Kind == Framing }
 
-// All errors there are. Those that are exported are the gate's, too.
+// All errors. The exported ones are also used by the gate.
 var (
 	ErrBareLF        = &Error{Framing, "a line ends without CR"}
 	ErrBlankLines    = &Error{Malformed, "more than one empty line before a request"}
@@ -80,7 +76,7 @@ var (
 	ErrChunkOverhead = &Error{TooLong, "too many bytes of chunk extensions and trailers"}
 	ErrTrailer       = &Error{Malformed, "a control byte in a trailer"}
 
-	// ErrTarget is for callers who allow less than Parse.
+	// ErrTarget is for callers that allow less than Parse.
 	ErrTarget = errTarget
 
 	errRequestLine = &Error{Malformed, "a malformed request line"}

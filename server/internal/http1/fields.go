@@ -7,9 +7,8 @@ import (
 )
 
 const (
-	// MaxLine is the length of the longest line whose content matters, without its
-	// LF: Content-Length, Transfer-Encoding, Connection, sizes of chunks, trailers. Names
-	// of fields are shorter.
+	// MaxLine is the length of the longest line whose content matters, without its LF: Content-Length,
+	// Transfer-Encoding, Connection, sizes of chunks, trailers. Field names are shorter.
 	MaxLine = 256
 
 	maxLengthDigits = 18 // of an int64
@@ -17,11 +16,11 @@ const (
 
 // Lines walks field lines that were checked: those of a head or a trailer section.
 type Lines struct {
-	Rest []byte // what was not walked yet
+	Rest []byte // what is left
 }
 
-// Next returns the next field: its name, its value without blanks around it, and the
-// line with its CRLF. ok is false behind the last one.
+// Next returns the next field: its name, its value without surrounding blanks, and the line with its CRLF. ok
+// is false after the last one.
 func (l *Lines) Next() (name, value, line []byte, ok bool) {
 	end := bytes.IndexByte(l.Rest, '\n') + 1
 	colon := bytes.IndexByte(l.Rest[:end], ':')
@@ -61,28 +60,28 @@ func ParseLength(value []byte) (n int64, ok bool) {
 	return n, true
 }
 
-// notes are what the field lines of a head say. Only what says where the message ends
-// is refused at its line; the rest is judged at the end of the head.
+// notes collect the field lines of a head. Only fields that define where the message ends are refused at
+// their line; the rest is judged at the end of the head.
 type notes struct {
-	minor int // version, set beforehand
+	minor int // version, set in advance
 
 	host     []byte
-	hosts    uint8 // Host fields; 2: or more
+	hosts    uint8 // number of Host fields; 2 means 2 or more
 	expect   bool  // there is an Expect
 	odd      bool  // and one that is not 100-continue
 	forward  bool  // a forwarding header
 	date     bool
 	upgrade  bool // an Upgrade
-	switches bool // a Connection names it
-	close    bool // a Connection says close
+	switches bool // a Connection field names it
+	close    bool // a Connection field says close
 	keep     bool // or keep-alive
 	chunked  bool
 	sized    bool  // there is a Content-Length
 	length   int64 // its value
 }
 
-// read takes the field lines from b[at:] on and the empty line after them. It returns
-// where they end, 0 if more bytes are needed.
+// read parses the field lines from b[at:] on and the empty line after them. It returns where they end, or 0
+// if more bytes are needed.
 func (f *notes) read(b []byte, at int) (end int, e *Error) {
 	for {
 		line := b[at:]
@@ -112,8 +111,8 @@ func (f *notes) read(b []byte, at int) (end int, e *Error) {
 	}
 }
 
-// fault says what is wrong with the line at the start of b once all of it is there,
-// nil before. It looks in the order of the gate.
+// fault says what is wrong with the line at the start of b once all of it is there, nil before. It checks in
+// the order of the gate.
 func (f *notes) fault(b []byte) *Error {
 	end := bytes.IndexByte(b, '\n')
 	if end < 0 {
@@ -133,7 +132,7 @@ func (f *notes) fault(b []byte) *Error {
 	return errControl
 }
 
-// checkName checks what stands before the colon of a field line.
+// checkName checks the part before the colon of a field line.
 func checkName(line []byte) *Error {
 	switch {
 	case len(line) > 0 && (line[0] == ' ' || line[0] == '\t'):
@@ -144,8 +143,8 @@ func checkName(line []byte) *Error {
 	return nil
 }
 
-// note notes what matters of a field. overlong: its line is longer than MaxLine. Most
-// fields have another length or first letter than those that matter.
+// note records what matters about a field. overlong: its line is longer than MaxLine. Most fields have
+// another length or first letter than those that matter.
 func (f *notes) note(name, value []byte, overlong bool) *Error {
 	first := name[0] | 0x20
 	switch len(name) {
@@ -211,7 +210,7 @@ func (f *notes) contentLength(value []byte, overlong bool) *Error {
 	return nil
 }
 
-// framing checks what says where the message ends, at the end of the head.
+// framing checks the fields that define where the message ends, at the end of the head.
 func (f *notes) framing() *Error {
 	switch {
 	case f.chunked && f.sized:

@@ -2,17 +2,16 @@ package http1
 
 import "bytes"
 
-// Lengths of a body that no number of bytes says.
+// Lengths of a body that are not a number of bytes.
 const (
 	Chunked    = -1 // Transfer-Encoding: chunked
-	UntilClose = -2 // of a response: to the end of the connection
+	UntilClose = -2 // only of a response: to the end of the connection
 )
 
-// Request is the head of a request. Its slices borrow from the bytes that it was
-// parsed from.
+// Request is the head of a request. Its slices borrow from the bytes it was parsed from.
 type Request struct {
 	Method, Target []byte
-	Host           []byte // the value of the one Host; empty only in HTTP/1.0
+	Host           []byte // the value of the only Host field; empty only in HTTP/1.0
 	Fields         []byte // all field lines, each with its CRLF, without the empty line
 	Minor          int    // HTTP/1.Minor: 0 or 1
 	Length         int64  // of the body, or Chunked; 0: none
@@ -22,11 +21,10 @@ type Request struct {
 	Forwarded      bool   // it has a forwarding header: see IsForwarding
 }
 
-// Parse takes the head at the start of b and returns its length, with that of an empty
-// line before it. 0 and nil: more bytes are needed; it may then be called again
-// with these bytes and more, wherever they are now. What follows the head is
-// not looked at. The error, if any, is an [*Error], and does not depend on how many
-// bytes there were when it was found. r has no meaning unless a head was returned.
+// Parse parses the head at the start of b and returns its length, including an empty line before it. 0 and
+// nil mean that more bytes are needed; call it again with these bytes and more, which may have moved. What
+// follows the head is not examined. The error, if any, is an [*Error], and does not depend on how many bytes
+// were there. r is meaningless unless a head was returned.
 func (r *Request) Parse(b []byte) (n int, err error) {
 	n, e := r.parse(b)
 	if e != nil {
@@ -62,8 +60,7 @@ func (r *Request) parse(b []byte) (n int, e *Error) {
 	return n, r.take(&f)
 }
 
-// lineFault says what is wrong with a first line that has a control byte, once all
-// of it is there.
+// lineFault says what is wrong with a first line that has a control byte, once all of it is there.
 func lineFault(b []byte, other *Error) *Error {
 	end := bytes.IndexByte(b, '\n')
 	switch {
@@ -75,7 +72,7 @@ func lineFault(b []byte, other *Error) *Error {
 	return other
 }
 
-// requestLine takes the line, which has no control bytes, apart: RFC 9112 §3.
+// requestLine parses the line, which has no control bytes: RFC 9112 §3.
 func (r *Request) requestLine(line []byte) (e *Error) {
 	end := len(line) - len(" HTTP/1.1")
 	method := bytes.IndexByte(line, ' ')
@@ -92,7 +89,7 @@ func (r *Request) requestLine(line []byte) (e *Error) {
 	return nil
 }
 
-// parseVersion returns the minor version of HTTP/1. v is as long as that.
+// parseVersion returns the minor version of HTTP/1. v has the right length.
 func parseVersion(v []byte, malformed *Error) (minor int, e *Error) {
 	switch string(v) {
 	case "HTTP/1.1":
@@ -106,7 +103,7 @@ func parseVersion(v []byte, malformed *Error) (minor int, e *Error) {
 	return 0, malformed
 }
 
-// take fills in what the field lines say, and checks what they say together.
+// take fills in the fields' values, and checks them together.
 func (r *Request) take(f *notes) *Error {
 	if e := f.framing(); e != nil {
 		return e

@@ -2,8 +2,7 @@ package http1
 
 import "bytes"
 
-// Response is the head of a response. Its slices borrow from the bytes that it was
-// parsed from.
+// Response is the head of a response. Its slices borrow from the bytes it was parsed from.
 type Response struct {
 	Status  int    // 100 to 599
 	Reason  []byte // may be empty
@@ -15,10 +14,9 @@ type Response struct {
 	Date    bool   // it has a Date
 }
 
-// Parse is like [Request.Parse]. head: it answers a HEAD. Such a response, and one with
-// a status of 1xx, 204 or 304, has no body, whatever its fields say. Where 1xx
-// and 204 say one nevertheless, which they must not (RFC 9110 §8.6), some of what
-// follows may be that body: Close is set.
+// Parse is like [Request.Parse]. head: it answers a HEAD. Such a response, and one with a status of 1xx, 204
+// or 304, has no body, whatever its fields say. If a 1xx or 204 announces one anyway, which it must not (RFC
+// 9110 §8.6), some of what follows may be that body: Close is set.
 func (r *Response) Parse(b []byte, head bool) (n int, err error) {
 	n, e := r.parse(b, head)
 	if e != nil {
@@ -30,7 +28,7 @@ func (r *Response) Parse(b []byte, head bool) (n int, err error) {
 func (r *Response) parse(b []byte, head bool) (n int, e *Error) {
 	const http = "HTTP/"
 	if k := min(len(b), len(http)); string(b[:k]) != http[:k] {
-		return 0, errStatusLine // some other protocol may never end a line
+		return 0, errStatusLine // another protocol may never end a line
 	}
 	end := textEnd(b, 0)
 	if end+1 >= len(b) && (end == len(b) || b[end] == '\r') {
@@ -51,8 +49,8 @@ func (r *Response) parse(b []byte, head bool) (n int, e *Error) {
 	return n, r.take(&f, head)
 }
 
-// statusLine takes the line, which has no control bytes but tabs, apart: RFC 9112 §4.
-// Many servers leave out the blank before an empty reason.
+// statusLine parses the line, which has no control bytes except tabs: RFC 9112 §4. Many servers omit the
+// blank before an empty reason.
 func (r *Response) statusLine(line []byte) (e *Error) {
 	const version, status = len("HTTP/1.1"), len("HTTP/1.1 200")
 	if len(line) < status || line[version] != ' ' || len(line) > status && line[status] != ' ' {
@@ -75,7 +73,7 @@ func (r *Response) statusLine(line []byte) (e *Error) {
 	return nil
 }
 
-// take fills in what the field lines say, and checks what they say together.
+// take fills in the fields' values, and checks them together.
 func (r *Response) take(f *notes, head bool) *Error {
 	if e := f.framing(); e != nil {
 		return e

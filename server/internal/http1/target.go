@@ -6,13 +6,12 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/text"
 )
 
-// ValidTarget reports whether a target is one that RFC 9112 §3.2 has for the
-// method. CONNECT asks for a tunnel, which an empty 200 would grant; PRI is never a
-// request (RFC 9113 §11.6).
+// ValidTarget reports whether a target is one that RFC 9112 §3.2 allows for the method. CONNECT asks for a
+// tunnel, which an empty 200 would grant; PRI is never a request (RFC 9113 §11.6).
 //
-// Of the bytes that a URI may not have, those beyond ASCII and '#' are refused;
-// controls and blanks end the target already. Quotes, braces and the like are let
-// pass: browsers send some of them, and no two readers disagree on them.
+// Of the bytes that a URI must not have, those beyond ASCII and '#' are refused; controls and blanks end the
+// target already. Quotes, braces and the like are allowed: browsers send some of them, and all readers agree
+// on them.
 func ValidTarget(method, target []byte) bool {
 	switch string(method) {
 	case "CONNECT", "PRI":
@@ -33,8 +32,8 @@ func ValidTarget(method, target []byte) bool {
 	return text.IsName(scheme, "http") || text.IsName(scheme, "https")
 }
 
-// validAuthority reports whether the authority of a target that has one is a host: not
-// empty and without user information, RFC 9110 §4.2.
+// validAuthority reports whether a target's authority, if it has one, is a host: not empty and without user
+// information, RFC 9110 §4.2.
 func validAuthority(target []byte) bool {
 	if target[0] == '/' || target[0] == '*' {
 		return true

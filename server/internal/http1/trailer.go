@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// keptOut are the fields that mean something only in a head, RFC 9110 §6.5.1: whoever
-// adds trailers to the fields of a head must not learn from them where a message
-// ends, where it goes, who sent it or how it is to be read. Sorted.
+// keptOut are the fields that have a meaning only in a head, RFC 9110 §6.5.1: a receiver that merges trailers
+// into the head's fields must not learn from them where a message ends, where it goes, who sent it or how to
+// read it. Sorted.
 var keptOut = []string{
 	"age", "alt-svc", "authorization", "cache-control", "cf-connecting-ip", "client-ip", "connection", "content-encoding", "content-length",
 	"content-range", "content-type", "cookie", "cookie2", "date", "expect", "expires", "fastly-client-ip", "forwarded", "host", "http2-settings",
@@ -16,11 +16,11 @@ var keptOut = []string{
 	"upgrade", "vary", "via", "www-authenticate", "x-client-ip", "x-cluster-client-ip", "x-http-method-override",
 }
 
-// keptOutPrefixes begin the names of families of such fields.
+// keptOutPrefixes are prefixes of such fields.
 var keptOutPrefixes = []string{"access-control-", "proxy-", "x-accel-", "x-forwarded", "x-original", "x-real-", "x-rewrite-", "sec-"}
 
-// mayTrail reports whether a field may be forwarded in a trailer section. Servers
-// that make variables of names take '_' and '.' for '-', so it does, too.
+// mayTrail reports whether a field may be forwarded in a trailer section. Servers that turn names into
+// variables treat '_' and '.' like '-', so it does too.
 func mayTrail(name []byte) bool {
 	var short [32]byte // longer than any of those
 	n := copy(short[:], name)

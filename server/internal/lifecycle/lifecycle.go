@@ -14,25 +14,23 @@ import (
 	"time"
 )
 
-// Front is one way for requests to come in, with its own listeners and protocol. A
-// new one is a package with such a type, and its line in server.New.
+// Front is one way for requests to come in, with its own listeners and protocol. A new one is a package with
+// such a type, and a line in server.New.
 type Front interface {
 	// Listen binds the addresses. Its error names each that failed, and the fix.
 	Listen() error
 	// Close undoes Listen, also in part, if Serve is not going to be called.
 	Close()
 
-	// Begin takes requests from now on. It calls fail if it cannot go on: then the whole
-	// server drains.
+	// Begin takes requests from now on. It calls fail if it cannot continue: then the whole server drains.
 	Begin(fail func(error))
 
-	// Serve goes on until ctx ends, which is after Drain has returned. It leaves no goroutine
-	// of Begin behind.
+	// Serve runs until ctx ends, which is after Drain has returned. It leaves none of Begin's goroutines
+	// behind.
 	Serve(ctx context.Context)
 
-	// Drain serves on for the delay, takes nothing new from then on, lets requests
-	// in flight finish within the timeout, and cuts the rest. It returns how many
-	// connections it has cut. It may be called before Serve.
+	// Drain keeps serving for the delay, then takes nothing new, lets requests in flight finish within the
+	// timeout, and cuts the rest. It returns how many connections it has cut. It may be called before Serve.
 	Drain(delay, timeout time.Duration) (cut int)
 }
 
@@ -41,15 +39,15 @@ type Front interface {
 type Runner struct {
 	Log *slog.Logger
 
-	// Drain says how: delay is between not being ready and the listeners closing, timeout is for
-	// requests in flight. It is asked when the drain begins.
+	// Drain sets the drain: delay is the time between not being ready and the listeners closing, timeout is
+	// for requests in flight. It is called when the drain begins.
 	Drain func() (delay, timeout time.Duration)
 
 	Fronts []Front // drain at the same time
-	Last   []Front // drain when Fronts have: what operators watch a drain with
+	Last   []Front // drain after Fronts: operators watch the drain through them
 
-	// Tick is called once a second, then EndSecond, which is also called before
-	// the first second and after the last: all by one goroutine at a time.
+	// Tick is called once a second, then EndSecond, which is also called before the first second and after
+	// the last: all by one goroutine at a time.
 	Tick, EndSecond func()
 
 	phase atomic.Uint32 // one of the constants below; only Run changes it
@@ -61,15 +59,15 @@ const (
 	draining
 )
 
-// Ready is nil while the server serves, else what it does instead.
+// Ready is nil while the server serves, else it says what the server is doing.
 func (r *Runner) Ready() error {
 	return [...]error{starting: errors.New("starting"), serving: nil, draining: errors.New("draining")}[r.phase.Load()]
 }
 
 func (r *Runner) fronts() []Front { return slices.Concat(r.Fronts, r.Last) }
 
-// Listen binds all fronts, or none, and those for operators first: clients may come to the others
-// at once. Its error joins those of all that failed.
+// Listen binds all fronts, or none, those for operators first: clients may come to the others at once. Its
+// error joins all failures.
 func (r *Runner) Listen() error {
 	var errs []error
 	for _, f := range slices.Concat(r.Last, r.Fronts) {
@@ -89,20 +87,19 @@ func (r *Runner) Close() {
 	}
 }
 
-// Run serves until ctx ends or a front fails, then drains. It returns nil after a
-// clean drain, else an error that tells how many connections were cut or which
-// listener failed. It leaves no goroutine behind.
+// Run serves until ctx ends or a front fails, then drains. It returns nil after a clean drain, else an error
+// that says how many connections were cut or which listener failed. It leaves no goroutine behind.
 func (r *Runner) Run(ctx context.Context) error {
 	taking, fail := context.WithCancelCause(ctx) // until ctx ends or a front fails
 	defer fail(nil)
-	running, stop := context.WithCancel(context.WithoutCancel(ctx)) // until all has drained
+	running, stop := context.WithCancel(context.WithoutCancel(ctx)) // until everything has drained
 	var all sync.WaitGroup
 	for _, f := range r.fronts() {
 		f.Begin(fail)
 		all.Go(func() { f.Serve(running) })
 	}
 	r.phase.Store(serving)
-	r.EndSecond() // gives the budgets of the first second
+	r.EndSecond() // sets the budgets of the first second
 	all.Go(func() { r.tick(running) })
 
 	<-taking.Done()
@@ -118,8 +115,8 @@ func (r *Runner) Run(ctx context.Context) error {
 	return errors.Join(broken, err)
 }
 
-// tick does not make up for seconds it has missed, on a machine that sleeps for one:
-// what it calls reads the clock by itself.
+// tick does not make up for missed seconds, for example on a machine that slept: what it calls reads the
+// clock itself.
 func (r *Runner) tick(ctx context.Context) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
@@ -134,8 +131,8 @@ func (r *Runner) tick(ctx context.Context) {
 	}
 }
 
-// drain drains everything. The fronts for operators come last, so that /readyz and
-// /metrics tell of the drain until its end.
+// drain drains everything. The fronts for operators come last, so that /readyz and /metrics show the drain
+// until its end.
 func (r *Runner) drain() error {
 	delay, timeout := r.Drain()
 	r.Log.Info("draining", slog.Duration("delay", delay), slog.Duration("timeout", timeout))

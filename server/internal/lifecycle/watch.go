@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// Above overloaded a sketch makes suspects of too many clients. It counts as
-	// recovered only below a lower load, so that one near the threshold is reported once.
+	// Above overloaded a sketch makes too many clients suspects. It counts as recovered only below a lower
+	// load, so that one near the threshold is reported once.
 	overloaded, recovered = 0.5, 0.4
 
 	// evictionQuiet is the time without evictions after which the next one is
@@ -17,16 +17,15 @@ const (
 	evictionQuiet = time.Minute
 )
 
-// RuleWatch logs changes in the state of the rules, once each. Used by one
-// goroutine.
+// RuleWatch logs changes in the state of the rules, once each. Used by one goroutine.
 type RuleWatch struct {
 	Log *slog.Logger
 
 	rules map[*fastlimit.Rule]*ruleWatch // of the last limiter
 }
 
-// Look looks at the rules of a limiter; call it once a second. A rule that the last
-// limiter had too is not reported again; what no limiter has any more is forgotten.
+// Look checks the rules of a limiter; call it once a second. A rule that the last limiter had too is not
+// reported again; removed rules are forgotten.
 func (w *RuleWatch) Look(lim *fastlimit.Limiter) {
 	last := w.rules
 	w.rules = make(map[*fastlimit.Rule]*ruleWatch, len(last))
@@ -40,7 +39,7 @@ func (w *RuleWatch) Look(lim *fastlimit.Limiter) {
 	}
 }
 
-// ruleWatch is what was last said of a rule.
+// ruleWatch is the last reported state of a rule.
 type ruleWatch struct {
 	log      *slog.Logger
 	overload bool

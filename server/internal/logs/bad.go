@@ -16,11 +16,10 @@ type Reason struct {
 	Count  atomic.Uint64 // requests, logged or not
 }
 
-// Bad logs one line for each second with bad requests: the first of them, and how
-// many there were. Safe for concurrent use; the zero
-// value is ready.
+// Bad logs one line for each second with bad requests: the first of them, and how many there were. Safe for
+// concurrent use; the zero value is ready.
 type Bad struct {
-	taken atomic.Bool // first is set; in a flood a request costs this one load
+	taken atomic.Bool // first is set; in a flood a request costs only this load
 	mu    sync.Mutex
 	first *badLine // guarded by mu
 
@@ -33,9 +32,8 @@ type badLine struct {
 	err    string
 }
 
-// Note keeps what is logged of a bad request, if it is the first of its second.
-// err may be nil. The peer is the sender, possibly a proxy: nobody knows the
-// client of a bad request.
+// Note keeps what is logged of a bad request, if it is the first of its second. err may be nil. The peer is
+// the sender, possibly a proxy: the client of a bad request is unknown.
 func (b *Bad) Note(r *Reason, peer netip.Addr, err error) {
 	if b.taken.Load() {
 		return
@@ -77,10 +75,10 @@ func (b *Bad) EndSecond(all []*Reason, to *slog.Logger) {
 		return
 	}
 	attrs := []any{
-		slog.Any("peer", first.peer), // nothing, if it is unknown
+		slog.Any("peer", first.peer), // left out if unknown
 		slog.String("reason", first.reason.Name),
 		slog.Int("status", first.reason.Status),
-		slog.Uint64("count", max(total, 1)), // first may have been noted before it was counted
+		slog.Uint64("count", max(total, 1)), // first may have been recorded before it was counted
 	}
 	if len(reasons) > 1 {
 		attrs = append(attrs, slog.Group("reasons", reasons...))
@@ -91,7 +89,7 @@ func (b *Bad) EndSecond(all []*Reason, to *slog.Logger) {
 	to.Warn("bad request", attrs...)
 }
 
-// Suppressed tells how many lines of a kind were left out, if any.
+// Suppressed logs how many lines of a kind were left out, if any.
 func Suppressed(to *slog.Logger, what string, n uint64) {
 	if n > 0 {
 		to.Info(what, slog.Uint64("suppressed", n))

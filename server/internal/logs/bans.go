@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// MaxBanLines is the most lines a second of bans that begin.
+// MaxBanLines is the most lines a second of beginning bans.
 const MaxBanLines = 100
 
-// Bans logs one line for each ban that a rule has begun, when the second is over. The
-// others are counted. Safe for concurrent use; the zero value is ready.
+// Bans logs one line for each ban that a rule has begun, when the second is over. The rest are counted. Safe
+// for concurrent use; the zero value is ready.
 type Bans struct {
 	mu     sync.Mutex
 	lines  []Ban  // of this second; guarded by mu
-	others uint64 // that have no line; guarded by mu
+	others uint64 // those without a line; guarded by mu
 }
 
 // Ban is what a line says.
@@ -27,8 +27,8 @@ type Ban struct {
 	Shadow bool // the rule only counts
 }
 
-// Note keeps what is logged of a ban, which describe is called for if there is a line left. It
-// does no I/O, as a request waits for it.
+// Note keeps what is logged of a ban; describe is called if there is a line left. It does no I/O, because a
+// request waits for it.
 func (b *Bans) Note(describe func() Ban) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -51,9 +51,8 @@ func (b *Bans) EndSecond(to *slog.Logger) {
 	Suppressed(to, "bans not logged", others)
 }
 
-// log writes the line. As in that of a denial, the client comes first, and is an address, a
-// prefix or empty, whatever clients send. A ban in shadow has another message, so that
-// nobody bans by it.
+// log writes the line. As for a denial, the client comes first, and is an address, a prefix or empty,
+// whatever clients send. A ban in shadow mode has another message, so that no tool bans by it.
 func (b *Ban) log(to *slog.Logger) {
 	what := "banned"
 	if b.Shadow {

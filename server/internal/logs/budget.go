@@ -23,13 +23,13 @@ func (b *Budget) Take() bool {
 	return true
 }
 
-// Refill allows n lines until the next refill. total is the number of events so
-// far; the result is how many of those since the last refill were not logged.
+// Refill allows n lines until the next refill. total is the number of events so far; the result is how many
+// of those since the last refill were not logged.
 func (b *Budget) Refill(n int, total uint64) (suppressed uint64) {
 	b.left.Store(int64(max(n, 0)))
 	logged := b.logged.Load()
 	lines := logged - b.lastLogged
-	events := max(total-b.lastTotal, lines) // they are counted after they are logged
+	events := max(total-b.lastTotal, lines) // events are counted after they are logged
 	b.lastTotal, b.lastLogged = b.lastTotal+events, logged
 	return events - lines
 }

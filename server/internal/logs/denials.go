@@ -25,17 +25,16 @@ const (
 // number of denials. Its memory is fixed except for the text of at most
 // MaxDenialLines lines.
 //
-// It must cost a flood almost nothing (BenchmarkDenialLog). A request finds its
-// client in its own stripe by reading one cache line, and adds to a counter that few
-// others touch: no lock, no cache line that all cores write. Only the first denial of
-// a client in a second takes the lock, once per stripe, and only while a line is
-// left. Denials without a line are known by difference: all less those on lines.
+// It must cost a flood almost nothing (BenchmarkDenialLog). A request finds its client in its own stripe by
+// reading one cache line, and adds to a counter that few others touch: no lock, no cache line that all cores
+// write. Only a client's first denial in a second takes the lock, once per stripe, and only while a line is
+// left. Denials without a line are computed: all minus those on lines.
 //
-// A client is an IPv4 address or an IPv6 /64, so that one subscriber cannot take all
-// lines. Safe for concurrent use.
+// A client is an IPv4 address or an IPv6 /64, so that one subscriber cannot take all lines. Safe for
+// concurrent use.
 type Denials struct {
 	seed    maphash.Seed
-	epoch   atomic.Uint32 // the second under way
+	epoch   atomic.Uint32 // the current second
 	full    atomic.Bool   // no line is left
 	stripes [denialStripes]denialStripe
 
@@ -44,16 +43,16 @@ type Denials struct {
 	lines []Denial           // guarded by mu
 	index map[netip.Addr]int // into lines; guarded by mu
 
-	lastTotal uint64 // of the ticker alone
+	lastTotal uint64 // used by the ticker only
 }
 
 type denialStripe struct {
 	// A slot is hash<<32 | epoch<<8 | index of the line. A slot of another epoch
 	// is free, so nothing has to be cleared when a second ends.
 	slots [denialGroups][denialWays]atomic.Uint64
-	// Counts of odd and even seconds. A denial in progress when its second ends
-	// may still add to the old ones after they have been read. They are cleared a
-	// second later, and the denial counts as one without a line.
+	// Counts of odd and even seconds. A denial in progress when its second ends may still add to the old ones
+	// after they have been read. They are cleared a second later, and the denial counts as one without a
+	// line.
 	counts [2][MaxDenialLines]atomic.Uint32
 }
 
@@ -68,8 +67,7 @@ type Denial struct {
 	Method, Host, Path string // printable
 }
 
-// NewDenials returns a log with at most limit lines a second; none if that is
-// negative.
+// NewDenials returns a log with at most limit lines a second; none if it is negative.
 func NewDenials(limit int) *Denials {
 	d := &Denials{seed: maphash.MakeSeed(), limit: max(limit, 0)}
 	d.index = make(map[netip.Addr]int, d.limit)
@@ -79,8 +77,8 @@ func NewDenials(limit int) *Denials {
 
 const epochMask = 1<<24 - 1
 
-// Subscriber is an IPv4 address, that of a client behind a translator too, or the first of the IPv6 /64 that an address is in, which is
-// what one subscriber has. It is invalid for an invalid address.
+// Subscriber returns an IPv4 address unchanged, also that of a client behind a translator, and the first
+// address of an IPv6 address's /64, which is what one subscriber has. It is invalid for an invalid address.
 func Subscriber(addr netip.Addr) netip.Addr {
 	if addr = nat64.Client(addr); !addr.Is6() {
 		return addr
@@ -89,8 +87,8 @@ func Subscriber(addr netip.Addr) netip.Addr {
 	return p.Addr()
 }
 
-// place returns the slots where a client may be, and the upper bits of a slot that
-// is the client's in this second.
+// place returns the slots where a client may be, and the upper bits of a slot that is the client's in this
+// second.
 func (d *Denials) place(stripe uint32, who netip.Addr, epoch uint32) (*[denialWays]atomic.Uint64, uint64) {
 	raw := who.As16()
 	h := maphash.Bytes(d.seed, raw[:])
@@ -100,8 +98,8 @@ func (d *Denials) place(stripe uint32, who netip.Addr, epoch uint32) (*[denialWa
 
 const indexMask = 1<<8 - 1
 
-// Count counts a denial of a client. It reports false if the client has no line
-// yet and there is one left: call Add then.
+// Count counts a denial of a client. It reports false if the client has no line yet and one is left: call Add
+// then.
 func (d *Denials) Count(stripe uint32, addr netip.Addr) bool {
 	epoch := d.epoch.Load()
 	group, tag := d.place(stripe, Subscriber(addr), epoch)
@@ -114,8 +112,8 @@ func (d *Denials) Count(stripe uint32, addr netip.Addr) bool {
 	return d.full.Load()
 }
 
-// Add counts the denial and gives its client a line, unless another stripe has
-// done so or none is left. describe is called for a new line.
+// Add counts the denial and gives its client a line, unless another stripe has done so or none is left.
+// describe is called for a new line.
 func (d *Denials) Add(stripe uint32, addr netip.Addr, describe func() Denial) {
 	who := Subscriber(addr)
 	d.mu.Lock()
@@ -129,7 +127,7 @@ func (d *Denials) Add(stripe uint32, addr netip.Addr, describe func() Denial) {
 		d.lines, d.index[who] = append(d.lines, describe()), i
 		d.full.Store(len(d.lines) == d.limit)
 	}
-	epoch := d.epoch.Load() // as long as the lock is held
+	epoch := d.epoch.Load() // constant while the lock is held
 	group, tag := d.place(stripe, who, epoch)
 	at := i % denialWays // if none is free, which is rare
 	for w := range group {
@@ -154,9 +152,8 @@ func (d *Denials) EndSecond(total uint64, to *slog.Logger) {
 	}
 }
 
-// next begins a second. It returns the lines of the last one, the number of
-// denials on each, and how many others there were; total is the number of all
-// denials so far.
+// next begins a second. It returns the lines of the last one, the number of denials on each, and how many
+// others there were; total is the number of all denials so far.
 func (d *Denials) next(total uint64) (lines []Denial, counts []uint64, others uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -180,15 +177,15 @@ func (d *Denials) next(total uint64) (lines []Denial, counts []uint64, others ui
 	clear(d.index)
 	d.full.Store(d.limit == 0)
 	events := onLines
-	if total > d.lastTotal { // it may lag behind what is on lines
+	if total > d.lastTotal { // it may lag behind the lines
 		events = max(total-d.lastTotal, onLines)
 	}
 	d.lastTotal += events
 	return lines, counts, events - onLines
 }
 
-// log writes the line. The client comes first and is always an address, so a filter
-// anchored there, fail2ban's for one, cannot be misled by text that clients send.
+// log writes the line. The client comes first and is always an address, so a filter anchored there, such as
+// fail2ban's, cannot be misled by text from clients.
 func (l *Denial) log(to *slog.Logger, count uint64) {
 	to.Info("denied",
 		slog.Any("client", l.Client),
@@ -203,8 +200,7 @@ func (l *Denial) log(to *slog.Logger, count uint64) {
 	)
 }
 
-// seconds is d with three decimals, rounded up: a client that waits that long is
-// admitted.
+// seconds is d with three decimals, rounded up: a client that waits that long is admitted.
 func seconds(d time.Duration) float64 {
 	ms := (max(d, 0) + time.Millisecond - 1) / time.Millisecond
 	return float64(ms) / 1000

@@ -5,8 +5,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/prom"
 )
 
-// ofAudit is what rules have found out about themselves. Rules of a kind that is not audited
-// show 0.
+// ofAudit are the results of rules' audits. Rules of a kind that is not audited show 0.
 var ofAudit = []prom.Metric[Stats]{
 	level("audit_clients", "Clients that are also counted exactly, 1 in 1024 by digest.",
 		func(r *Rule) float64 { return float64(r.Audit.Clients) }),
@@ -26,7 +25,7 @@ var ofAudit = []prom.Metric[Stats]{
 		func(r *Rule) float64 { return r.Audit.Peak }),
 }
 
-// audited is a counter with a series for each name of a rule, with the sum of its modes.
+// audited is a counter with a series for each rule name, summed over its modes.
 func audited(name, help string, read func(a *fastlimit.AuditStats) uint64) prom.Metric[Stats] {
 	return prom.Counters(name, help, []string{"rule"}, func(s *Stats, add func(uint64, ...string)) {
 		names, sums := byName(s, func(sum *uint64, r *Rule) { *sum += read(&r.Audit) })

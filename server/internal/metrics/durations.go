@@ -11,7 +11,7 @@ import (
 type Durations struct {
 	Decisions       []latency.Counts // of one of [latency.Every], by stage
 	Allowed, Denied latency.Counts   // requests; likewise
-	Waited          latency.Counts   // of all that have waited for a place in line
+	Waited          latency.Counts   // of all requests that waited for a slot
 }
 
 var ofDurations = []prom.Metric[Stats]{
@@ -44,7 +44,7 @@ var ofDurations = []prom.Metric[Stats]{
 		}),
 }
 
-// histograms shows counts as Prometheus has them: each bucket holds those before it too.
+// histograms shows counts as Prometheus has them: each bucket includes those before it.
 func histograms(name, help string, labels []string, each func(s *Stats, show func(c *latency.Counts, values ...string))) prom.Metric[Stats] {
 	return prom.Histograms(name, help, labels, func(s *Stats, show func(uint64, float64, map[float64]uint64, ...string)) {
 		each(s, func(c *latency.Counts, values ...string) {

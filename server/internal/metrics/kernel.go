@@ -5,14 +5,14 @@ import (
 	"github.com/fastlimit/fastlimit/internal/prom"
 )
 
-// Kernel is about a kernel that drops packets of banned clients.
+// Kernel describes a kernel that drops packets of banned clients.
 type Kernel struct {
 	feed.Stats
-	Refused map[string]uint64 // by reason, in place of those of Stats
+	Refused map[string]uint64 // by reason, replacing those of Stats
 	Resets  uint64            // connections
 }
 
-// ofKernel are its metrics. Without one they have no series.
+// ofKernel are its metrics, which have no series without one.
 var ofKernel = []prom.Metric[Stats]{
 	kernelLevel("kernel_up", "1 while the kernel drops the packets of banned clients; 0 in shadow mode, and while it does not do as it is told.",
 		func(k *Kernel) float64 {

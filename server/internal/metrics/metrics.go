@@ -1,5 +1,5 @@
-// Package metrics shows what a server counts to Prometheus. Requests touch
-// nothing of it: counters are read when they are scraped, from a [Stats].
+// Package metrics exports a server's counts to Prometheus. Requests touch none of it: counters are read when
+// they are scraped, from a [Stats].
 //
 // A new metric is a field of Stats, filled in by server/info.go, and a line in the
 // table. Its name, labels and type go into testdata/metrics.txt, since dashboards
@@ -21,9 +21,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Stats are the counters and levels of a server, read at one scrape. They are not of
-// one instant: a request that is decided meanwhile may be in some and not in others.
-// Counters never fall, not even when a reload replaces rules.
+// Stats are the counters and levels of a server, read by one scrape. They are not of one instant: a
+// concurrent request may be in some and not in others. Counters never fall, not even when a reload replaces
+// rules.
 type Stats struct {
 	Version string
 
@@ -37,11 +37,11 @@ type Stats struct {
 	Bad                 map[string]uint64 // by reason
 	Untrusted, Unnamed  uint64
 	Connections         map[string]int     // by state
-	AtDoor, Kept        uint64             // connections that were answered when they were accepted, all others
+	AtDoor, Kept        uint64             // connections answered when they were accepted, and all others
 	Rejected, Dismissed map[string]uint64  // connections, by reason
 	ProxyErrors         map[string]uint64  // by reason
 	HandshakeErrors     map[string]uint64  // by class
-	Expiry              map[string]float64 // of certificates, by the address of their listener
+	Expiry              map[string]float64 // of certificates, by their listener's address
 	HTTP2               HTTP2
 	RefusedStreams      map[string]uint64 // of HTTP/2, by reason
 	AcceptErrors        uint64
@@ -52,10 +52,10 @@ type Stats struct {
 	Kernel              *Kernel         // likewise
 }
 
-// Requests is what became of requests, by the rules, by the lists, and by operators' bans.
+// Requests are the results of requests: by rules, by lists, and by operators' bans.
 type Requests struct{ Allowed, Denied, ListAllowed, ListDenied, Banned uint64 }
 
-// HTTP2 is what clients do who have chosen it.
+// HTTP2 counts what clients of HTTP/2 do.
 type HTTP2 struct {
 	Connections          int64 // open now
 	Streams, Resets, Cut uint64
@@ -64,13 +64,12 @@ type HTTP2 struct {
 // Rule is what the rules of one name and mode have counted, replaced ones included.
 type Rule struct {
 	Name, Mode string
-	InUse      bool // else it has counts, but no levels
+	InUse      bool // if not, it has counts but no levels
 	fastlimit.RuleStats
 }
 
-// Handler shows what stats returns, what Go and the process tell of themselves,
-// and others. It has a registry of its own, so that two servers in one process do
-// not meet.
+// Handler shows what stats returns, the metrics of Go and the process, and others. It has its own registry,
+// so that two servers in one process do not interfere.
 func Handler(stats func() Stats, others []prometheus.Collector, log *slog.Logger) http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(
@@ -82,9 +81,8 @@ func Handler(stats func() Stats, others []prometheus.Collector, log *slog.Logger
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelError)})
 }
 
-// All label values come from closed sets, rule names and constants, so that no client
-// can make series. Every series exists from the first scrape on, with 0 in it: rate()
-// and alerts on its first event work only then.
+// All label values come from closed sets, rule names and constants, so that no client can make series. Every
+// series exists from the first scrape on, with 0 in it, as rate() and alerts on the first event require.
 var table = slices.Concat(ofServer, ofAudit, ofDurations, ofUpstream, ofProxy, ofKernel)
 
 var ofServer = []prom.Metric[Stats]{
@@ -202,9 +200,9 @@ var ofServer = []prom.Metric[Stats]{
 		func(s *Stats, set func(float64, ...string)) { set(1, s.Version, runtime.Version()) }),
 }
 
-// decisions splits requests_total by what has decided. Lists and operators' bans come before
-// all rules and have no mode: what they decide is always enforced. At the stage of lists a
-// rule has admitted clients whose overrides are without limit; a ban admits nobody.
+// decisions splits requests_total by what decided. Lists and operators' bans come before all rules and have
+// no mode: their decisions are always enforced. At the list stage a rule has admitted clients whose overrides
+// are unlimited; a ban admits nobody.
 func decisions(s *Stats, add func(uint64, ...string)) {
 	list, enforce := fastlimit.StageList.String(), fastlimit.Enforce.String()
 	add(s.Requests.ListAllowed, "", list, enforce, "allow")
@@ -223,8 +221,8 @@ func decisions(s *Stats, add func(uint64, ...string)) {
 	}
 }
 
-// waits calls show for each name of a rule, with the sum of its modes: a rule may have waited
-// before it went into shadow mode.
+// waits calls show for each rule name, with the sum over its modes: requests may have waited before the rule
+// went into shadow mode.
 func waits(s *Stats, show func(name string, w fastlimit.WaitStats)) {
 	names, sums := byName(s, func(sum *fastlimit.WaitStats, r *Rule) {
 		w := &r.Waits
@@ -239,7 +237,7 @@ func waits(s *Stats, show func(name string, w fastlimit.WaitStats)) {
 	}
 }
 
-// byName sums up by the names of rules, for series without a label for the mode.
+// byName adds up by rule name, for series without a label for the mode.
 func byName[T any](s *Stats, add func(sum *T, r *Rule)) (names []string, sums map[string]*T) {
 	sums = map[string]*T{}
 	for i := range s.Rules {
@@ -263,8 +261,8 @@ func level(name, help string, read func(r *Rule) float64) prom.Metric[Stats] {
 	})
 }
 
-// sum is a counter that adds all rules up, replaced ones included. It has no label
-// for the rule because one series is enough to alert on: the log names the rule.
+// sum is a counter over all rules, including replaced ones. It has no label for the rule because one series
+// is enough to alert on: the log names the rule.
 func sum(name, help string, read func(r *Rule) uint64) prom.Metric[Stats] {
 	return prom.Counter(name, help, func(s *Stats) (n uint64) {
 		for i := range s.Rules {

@@ -2,7 +2,7 @@ package metrics
 
 import "github.com/fastlimit/fastlimit/internal/prom"
 
-// Proxied is what became of requests that were passed on.
+// Proxied are the results of requests that were passed on.
 type Proxied struct {
 	Answers, Failures map[string]uint64 // by class of status, by reason
 	Retries           uint64
@@ -39,7 +39,7 @@ var ofProxy = []prom.Metric[Stats]{
 		}),
 }
 
-// ofPassed reads what a proxy has counted, if there is one.
+// ofPassed reads a proxy's counts, if there is one.
 func ofPassed(read func(p *Proxied, add func(uint64, ...string))) func(*Stats, func(uint64, ...string)) {
 	return func(s *Stats, add func(uint64, ...string)) {
 		if s.Proxied != nil {

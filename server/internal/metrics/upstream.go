@@ -5,8 +5,7 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/upstream"
 )
 
-// ofUpstream are the metrics of a proxy's connections to its servers. A server is named as
-// the file has it.
+// ofUpstream are the metrics of a proxy's connections to its servers. A server is named as in the file.
 var ofUpstream = []prom.Metric[Stats]{
 	prom.Gauges("upstream_connections", "Connections to upstream servers, by state. Those in use include those being opened.", []string{"server", "state"},
 		func(s *Stats, set func(float64, ...string)) {
@@ -58,14 +57,14 @@ var ofUpstream = []prom.Metric[Stats]{
 		}),
 }
 
-// perServer is a counter of each server.
+// perServer is a counter with a series for each server.
 func perServer(name, help string, read func(u *upstream.ServerStats) uint64) prom.Metric[Stats] {
 	return prom.Counters(name, help, []string{"server"}, func(s *Stats, add func(uint64, ...string)) {
 		ofServers(s, func(u *upstream.ServerStats) { add(read(u), u.Name) })
 	})
 }
 
-// ofServers calls back for each server, if there are any.
+// ofServers calls each for each server, if there are any.
 func ofServers(s *Stats, each func(u *upstream.ServerStats)) {
 	if s.Upstream != nil {
 		for i := range s.Upstream.Servers {

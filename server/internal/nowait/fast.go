@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Fast says that there are Accept, Receive, Send, SendLast and Close here.
+// Fast says that Accept, Receive, Send, SendLast and Close exist here.
 const Fast = true
 
 // Accept takes the next connection from the queue of a listening socket that does not block.
@@ -34,8 +34,7 @@ func Accept(listening uintptr) (fd uintptr, peer netip.AddrPort, errno syscall.E
 	return fd, peer, 0
 }
 
-// bigEndian turns the bytes of a port as the network has them into the number. Both systems
-// with Fast are little-endian.
+// bigEndian converts a port in network byte order. Both systems with Fast are little-endian.
 func bigEndian(port uint16) uint16 { return port<<8 | port>>8 }
 
 // Receive is recvfrom, for sockets that do not block. p must not be empty; at the end of
@@ -52,8 +51,8 @@ func Receive(fd uintptr, p []byte, flags uintptr) (n int, errno syscall.Errno) {
 // how much of it the socket took.
 func Send(fd uintptr, p []byte) (n int, errno syscall.Errno) { return send(fd, p, 0) }
 
-// SendLast is Send for what the end of the connection follows at once: it waits in the socket,
-// so that [Close] sends both in one packet.
+// SendLast is Send for bytes right before the end of the connection: they stay in the socket, so that [Close]
+// sends both in one packet.
 func SendLast(fd uintptr, p []byte) (n int, errno syscall.Errno) { return send(fd, p, unix.MSG_MORE) }
 
 func send(fd uintptr, p []byte, flags uintptr) (n int, errno syscall.Errno) {

@@ -4,7 +4,7 @@ package nowait
 
 import "syscall"
 
-// Fast says that Receive and Send are not to be called here; Accept, SendLast and Close do not exist.
+// Fast says that Receive and Send must not be called here; Accept, SendLast and Close do not exist.
 const Fast = false
 
 // Receive exists on Linux.

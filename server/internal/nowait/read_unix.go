@@ -12,9 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Read reads what has arrived, whatever the deadline. If that is nothing it calls empty,
-// which may be nil, and its error is the one of a deadline. What has no socket is
-// unsupported.
+// Read reads what has arrived, whatever the deadline. If that is nothing it calls empty, which may be nil,
+// and its error is that of a deadline. Without a socket it is unsupported.
 func Read(nc net.Conn, p []byte, empty func(fd int)) (n int, err error) {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {

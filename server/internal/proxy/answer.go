@@ -8,7 +8,7 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/upstream"
 )
 
-// maxInterim is how many answers may come before the real one.
+// maxInterim is how many interim answers may come before the final one.
 const maxInterim = 16
 
 var (
@@ -18,7 +18,7 @@ var (
 	errUnasked     = errors.New("the server switched protocols without being asked")
 )
 
-// awaitHead reads the head of the answer, and passes on what comes before it.
+// awaitHead reads the head of the answer, and passes interim answers on.
 func (x *exchange) awaitHead() failed {
 	for interims := 0; ; {
 		n, err := x.resp.Parse(x.buf[x.start:x.end], x.head)
@@ -37,7 +37,7 @@ func (x *exchange) awaitHead() failed {
 			case interims == maxInterim:
 				return failed{failNonsense, errInterims}
 			case x.resp.Close && (has(x.resp.Fields, lengthName) || has(x.resp.Fields, codingName)):
-				return failed{failNonsense, errInterimBody} // which might be taken for the real answer
+				return failed{failNonsense, errInterimBody} // which might be taken for the final answer
 			}
 			x.closes = x.closes || x.resp.Close
 			interims++
@@ -113,15 +113,15 @@ func (x *exchange) answer(dst []byte) (out []byte, last bool) {
 	x.p.counts.broken.Add(1)
 	x.letGo(upstream.Fine)
 	if how == toTheEnd {
-		x.c.Break() // else the client would take it for all
+		x.c.Break() // else the client would take it for complete
 	}
 	return out, true
 }
 
-// finish lets the upstream have other requests, if it is known to be done with this one.
+// finish frees the upstream for other requests, if it is known to be done with this one.
 func (x *exchange) finish() {
 	if x.body != nil {
-		x.body.settle()
+		x.body.finish()
 	}
 	if cut := x.c.Asked(); cut || x.closes || x.resp.Close || x.start < x.end || x.body != nil && !x.body.sent {
 		x.pool.Discard(x.up, upstream.Fine)
@@ -131,10 +131,10 @@ func (x *exchange) finish() {
 	x.up = nil
 }
 
-// direct is from how many bytes on a piece of a body is not copied behind what else is sent.
+// direct is the size from which a piece of a body is not copied behind other data to send.
 const direct = 4 << 10
 
-// stream passes the body of the answer on. What it returns is left to be sent.
+// stream passes the body of the answer on. It returns what is left to be sent.
 func (x *exchange) stream(out []byte, how delivery) (rest []byte, err error) {
 	for {
 		for !x.payload.Done() {
@@ -171,7 +171,7 @@ func (x *exchange) stream(out []byte, how delivery) (rest []byte, err error) {
 
 // pass appends a piece of a body to out, or sends it.
 func (x *exchange) pass(out, data []byte, how delivery) ([]byte, error) {
-	x.told.bytes += int64(len(data))
+	x.logged.bytes += int64(len(data))
 	switch {
 	case len(data) == 0 || how == noBody:
 		return out, nil

@@ -13,12 +13,11 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/upstream"
 )
 
-// failure is why an admitted request gets an answer of ours. The set is closed: it is a
-// label.
+// failure is why an admitted request gets an answer from us. The set is closed: it is a label.
 type failure uint8
 
 const (
-	failConnect  failure = iota // no server can be connected to
+	failConnect  failure = iota // no server could be connected to
 	failTimeout                 // no answer in time
 	failClosed                  // the server closed or reset the connection
 	failNonsense                // its answer is not HTTP
@@ -50,7 +49,7 @@ type failed struct {
 	cause error
 }
 
-// failureOf sorts the errors of the pool and of its connections.
+// failureOf classifies the errors of the pool and of its connections.
 func failureOf(err error) failed {
 	var dial *upstream.DialError
 	var io *upstream.IOError
@@ -71,7 +70,7 @@ func failureOf(err error) failed {
 	return failed{failConnect, err}
 }
 
-// answers are the rendered answers, without what depends on the request.
+// answers are the rendered answers, except for what depends on the request.
 type answers [failures]struct{ head, body []byte }
 
 func newAnswers() (all answers) {
@@ -107,7 +106,7 @@ func (p *Proxy) appendFailure(dst []byte, f failed, head, last bool) []byte {
 	return append(dst, a.body...)
 }
 
-// withoutBody cuts the body off an answer that begins at out[from:], of a HEAD request.
+// withoutBody removes the body of an answer to a HEAD request, which begins at out[from:].
 func withoutBody(out []byte, from int) []byte {
 	if end := bytes.Index(out[from:], []byte("\r\n\r\n")); end >= 0 {
 		return out[:from+end+len("\r\n\r\n")]
@@ -115,12 +114,12 @@ func withoutBody(out []byte, from int) []byte {
 	return out
 }
 
-// counts are what a proxy has done.
+// counts are a proxy's counts.
 type counts struct {
 	answers  [6]atomic.Uint64 // by the first digit of the status; 0: none
 	failures [failures]atomic.Uint64
 	retries  atomic.Uint64
 	broken   atomic.Uint64 // answers that ended in the middle
-	left     atomic.Uint64 // requests whose client went away
+	left     atomic.Uint64 // requests whose client left
 	tunnels  atomic.Int64  // open now
 }

@@ -13,41 +13,40 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/upstream"
 )
 
-// exchange is one request that is passed on, and its answer. It belongs to the goroutine of
-// the connection.
+// exchange is one request that is passed on, and its answer. It belongs to the goroutine of the connection.
 type exchange struct {
 	p     *Proxy
 	c     *conn.Conn
-	who   netip.Addr // whose share of the upstream's connections it takes
+	who   netip.Addr // the client whose share of the upstream's connections it takes
 	req   asked
 	head  bool   // it is a HEAD
-	shown []byte // lines of ours for the answer
+	shown []byte // our lines for the answer
 
 	hidden []string     // fields of the answer that the client does not get
-	owed   *decide.Owed // nil: nothing, or it is settled
-	line   *decide.Line // nil: nothing is noted
-	told   told         // for the line
+	owed   *decide.Owed // nil: nothing, or it is reconciled
+	line   *decide.Line // nil: nothing is recorded
+	logged logged       // for the line
 	watch  latency.Watch
 
 	pool   *upstream.Pool  // of up
 	queued <-chan struct{} // while it waits for up: closed when the client leaves
-	ask    []byte          // what the upstream gets
-	up     *upstream.Conn  // that has the request; nil: none
-	body   *upload         // sends the rest of the body; nil: ask has all of the request
+	ask    []byte          // what is sent to the upstream
+	up     *upstream.Conn  // the upstream that has the request; nil: none
+	body   *upload         // sends the rest of the body; nil: ask has the whole request
 
 	buf        []byte // of the answer
 	start, end int    // of what was read and not used yet, in buf
-	full       bool   // the last read has filled buf
+	full       bool   // the last read filled buf
 	small      []byte // buf before it became big
 	big        *[largeBuffer]byte
 	resp       http1.Response
 	payload    http1.Body
 	begun      bool // some of the answer has been sent
-	closes     bool // the upstream has said in an interim answer that its connection ends
+	closes     bool // the upstream said in an interim answer that its connection ends
 
 	// For Relay.
 	out      []byte
-	bodyHead []byte // what came of the body with the head
+	bodyHead []byte // the part of the body that came with the head
 }
 
 func (p *Proxy) exchange(c *conn.Conn, a *decide.Admission) *exchange {
@@ -64,7 +63,7 @@ func (x *exchange) admit(a *decide.Admission) {
 	x.hidden, x.owed, x.line, x.watch = a.Hidden, a.Owed, a.Line, a.Watch
 }
 
-// free takes an exchange back.
+// free returns an exchange to the pool.
 func (x *exchange) free() {
 	if x.owed != nil { // there was no answer
 		x.owed.Drop()
@@ -89,7 +88,7 @@ func (p *Proxy) Forward(dst []byte, c *conn.Conn, h *conn.Head, a decide.Admissi
 	return x.run(dst, nil)
 }
 
-// rescue ends the connection of an exchange that panics: nobody knows what has been sent.
+// rescue ends the connection of an exchange that panics: it is unknown what has been sent.
 func (x *exchange) rescue(out *[]byte, last *bool) {
 	if panicked := recover(); panicked != nil {
 		x.p.service.Panicked(panicked)
@@ -99,31 +98,30 @@ func (x *exchange) rescue(out *[]byte, last *bool) {
 	}
 }
 
-// run passes the request on, with the beginning of its body in body as the upstream has to
-// get it, and appends the answer to dst, or what is left of it to be sent. It reports
-// whether the connection ends with it.
+// run passes the request on, with the beginning of its body, framed for the upstream, in body. It appends the
+// answer to dst, or what is left of it to be sent, and reports whether the connection ends with it.
 func (x *exchange) run(dst, body []byte) (out []byte, last bool) {
 	out, last = x.passOn(dst, body)
 	x.watch.Stop()
 	if x.line != nil {
-		x.line.Done(x.told.status, x.told.bytes, x.told.server, x.told.until)
+		x.line.Done(x.logged.status, x.logged.bytes, x.logged.server, x.logged.until)
 	}
 	return out, last
 }
 
-// told is what the access log says of an answer.
-type told struct {
+// logged is what the access log says of an answer.
+type logged struct {
 	status int
 	bytes  int64  // of its body
-	server string // that was asked last
+	server string // last asked
 	asked  time.Time
-	until  time.Duration // from asked to its head
+	until  time.Duration // from asked until its head
 }
 
-// noteHead notes for the access log that the head of the answer is there.
+// noteHead records for the access log that the head of the answer is there.
 func (x *exchange) noteHead() {
 	if x.line != nil {
-		x.told.status, x.told.until = x.resp.Status, time.Since(x.told.asked)
+		x.logged.status, x.logged.until = x.resp.Status, time.Since(x.logged.asked)
 	}
 }
 
@@ -143,7 +141,7 @@ func (x *exchange) passOn(dst, body []byte) (out []byte, last bool) {
 		return x.fail(dst, f)
 	}
 	x.noteHead()
-	x.settle()
+	x.reconcile()
 	if x.resp.Status == 101 {
 		x.p.counts.answers[1].Add(1)
 		return x.tunnel(dst), true
@@ -151,28 +149,27 @@ func (x *exchange) passOn(dst, body []byte) (out []byte, last bool) {
 	return x.answer(dst)
 }
 
-// settle charges what the head of the answer says that the request has cost, before the
-// client can send another one that would be decided without.
-func (x *exchange) settle() {
+// reconcile charges the cost in the head of the answer, before the client can send another request that would
+// be decided without it.
+func (x *exchange) reconcile() {
 	if o := x.owed; o != nil {
 		x.owed = nil
 		o.Settle(x.resp.Fields)
 	}
 }
 
-// statusLeft stands in the access log for a client that did not wait for its answer. It is
-// nginx's.
+// statusLeft is the status in the access log for a client that did not wait for its answer. It is nginx's.
 const statusLeft = 499
 
-// errLeft says that the client has left.
+// errLeft means that the client has left.
 var errLeft = errors.New("the client disconnected")
 
-// maxStale is how many pooled connections may turn out to have ended before a new one is made.
+// maxStale is how many pooled connections may turn out to be closed before a new one is made.
 const maxStale = 3
 
-// begin sends the request and reads the first bytes of the answer. It tries again where
-// the upstream cannot have seen the request: on a pooled connection that had ended. If it
-// may have, only a request that may be repeated is, once.
+// begin sends the request and reads the first bytes of the answer. It retries if the upstream cannot have
+// seen the request: on a pooled connection that had been closed. If it may have, only a request that may be
+// repeated is retried, once.
 func (x *exchange) begin() failed {
 	for stale, again := 0, false; ; {
 		up, err := x.lend(again || stale >= maxStale)
@@ -180,16 +177,16 @@ func (x *exchange) begin() failed {
 			return failureOf(err)
 		}
 		x.up = up
-		x.told.server, x.told.asked = up.Server(), time.Now()
+		x.logged.server, x.logged.asked = up.Server(), time.Now()
 		x.c.Ask(up)
 		if err = x.first(); err == nil {
-			up.Answered(time.Since(x.told.asked))
+			up.Answered(time.Since(x.logged.asked))
 			return failed{}
 		}
 		var io *upstream.IOError
 		errors.As(err, &io)
 		switch {
-		case x.body != nil && x.body.started: // some of the body has gone
+		case x.body != nil && x.body.started: // some of the body has been sent
 			return failureOf(err)
 		case io.Stale:
 			stale++
@@ -205,7 +202,7 @@ func (x *exchange) begin() failed {
 	}
 }
 
-// lend gets a connection of the pool, or of the one that has replaced it meanwhile.
+// lend gets a connection from the pool, or from the one that has replaced it.
 func (x *exchange) lend(fresh bool) (*upstream.Conn, error) {
 	defer x.endQueue()
 	for {
@@ -246,9 +243,9 @@ func (x *exchange) first() (err error) {
 	return err
 }
 
-// letGo ends the connection to the upstream, and with it the sending of the body. It reports
-// whether the client has left. What a client does says nothing about the server: else clients
-// could have it ejected, or taken back.
+// letGo ends the connection to the upstream, and with it the sending of the body. It reports whether the
+// client has left. What a client does says nothing about the server: otherwise clients could have it ejected,
+// or taken back.
 func (x *exchange) letGo(o upstream.Outcome) (left bool) {
 	if x.up == nil {
 		return false
@@ -280,16 +277,16 @@ func (x *exchange) fail(dst []byte, f failed) (out []byte, last bool) {
 	switch {
 	case left:
 		return x.gone(dst)
-	case client != nil: // what went wrong is the client's doing
-		out, x.told.status = x.p.service.RefuseBody(dst, x.c, client)
+	case client != nil: // the client's fault
+		out, x.logged.status = x.p.service.RefuseBody(dst, x.c, client)
 		return out, true
 	}
-	x.told.status, x.told.until = failureAnswers[f.what].status, 0
+	x.logged.status, x.logged.until = failureAnswers[f.what].status, 0
 	if f.what == failConnect || f.what == failBusy {
-		x.told.server = "" // the one before was not asked
+		x.logged.server = "" // the previous one was not asked
 	}
 	if !x.head {
-		x.told.bytes = int64(len(x.p.answers[f.what].body))
+		x.logged.bytes = int64(len(x.p.answers[f.what].body))
 	}
 	last = x.c.LastRequest() || x.unread()
 	return x.p.appendFailure(dst, f, x.head, last), last
@@ -299,13 +296,13 @@ func (x *exchange) fail(dst []byte, f failed) (out []byte, last bool) {
 func (x *exchange) gone(dst []byte) (out []byte, last bool) {
 	x.letGo(upstream.Fine)
 	x.p.counts.left.Add(1)
-	x.told.status = statusLeft
+	x.logged.status = statusLeft
 	x.c.Break()
 	return dst[:0], true
 }
 
-// unread reports whether the client is still sending the body, so that the connection has to
-// end with the answer.
+// unread reports whether the client is still sending the body, so that the connection has to end with the
+// answer.
 func (x *exchange) unread() bool {
 	if x.body == nil || x.body.complete.Load() && !x.body.stopped.Load() {
 		return false

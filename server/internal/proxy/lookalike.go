@@ -9,14 +9,14 @@ import (
 )
 
 // Many applications cannot tell X_Api_Key from X-Api-Key: CGI, WSGI, Rack and PHP put both into
-// HTTP_X_API_KEY, and servers fold other characters as well. Rules read the one field, so
-// whoever sends the other would pass them.
+// HTTP_X_API_KEY, and servers fold other characters as well. Rules read only one of them, so a client that
+// sends the other would bypass them.
 
-// guard knows the fields that rules and framing rest on. The zero value knows none.
+// guard knows the fields that rules and framing depend on. The zero value knows none.
 type guard struct {
-	names   map[string][]string // by folded name: as they are written, in small letters
+	names   map[string][]string // by folded name: as written, in lower case
 	longest int
-	odd     bool // one of them is not plain, so that plain fields may be its look-alikes
+	odd     bool // one of them is not plain, so plain fields may be its look-alikes
 }
 
 func newGuard(headers []string) guard {
@@ -41,8 +41,7 @@ func (g *guard) add(name string) {
 	g.odd = g.odd || !plain([]byte(name))
 }
 
-// lookAlike reports whether a server may take the field for a guarded one that has another
-// name.
+// lookAlike reports whether a server may confuse the field with a guarded one of another name.
 func (g *guard) lookAlike(name []byte) bool {
 	if !g.odd && plain(name) {
 		return false
@@ -51,7 +50,7 @@ func (g *guard) lookAlike(name []byte) bool {
 	return len(written) > 0 && !slices.ContainsFunc(written, func(w string) bool { return strings.EqualFold(w, string(name)) })
 }
 
-// like are the guarded fields that a server may take this one for.
+// like returns the guarded fields that a server may confuse this one with.
 func (g *guard) like(name []byte) (written []string) {
 	if len(name) > g.longest {
 		return nil
@@ -64,8 +63,8 @@ func (g *guard) like(name []byte) (written []string) {
 	return g.names[string(f)]
 }
 
-// appendTrailers appends the field lines of a trailer section without those of guarded fields and
-// their look-alikes: rules have not read them, and an application may add them to the head.
+// appendTrailers appends the field lines of a trailer section without guarded fields and their look-alikes:
+// rules have not read them, and an application may add them to the head.
 func (g *guard) appendTrailers(dst, lines []byte) []byte {
 	for len(lines) > 0 {
 		end := bytes.IndexByte(lines, '\n') + 1
@@ -90,8 +89,8 @@ func same(name []byte, want string) bool {
 	return true
 }
 
-// plain reports whether a name has only letters, digits and hyphens, so that no server takes
-// it for another one.
+// plain reports whether a name has only letters, digits and hyphens, so that no server confuses it with
+// another.
 func plain(name []byte) bool {
 	for _, c := range name {
 		if c != '-' && folded[c] == '-' {
@@ -101,8 +100,7 @@ func plain(name []byte) bool {
 	return true
 }
 
-// folded has small letters for large ones, and a hyphen for all that is neither letter nor
-// digit.
+// folded maps upper case to lower case, and everything but letters and digits to a hyphen.
 var folded = func() (t [256]byte) {
 	for i := range t {
 		switch c := byte(i); {

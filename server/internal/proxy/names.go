@@ -7,23 +7,23 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/text"
 )
 
-// kind is what becomes of a field when a message is passed on.
+// kind says how a field is handled when a message is passed on.
 type kind uint8
 
 const (
 	endToEnd   kind = iota
-	hop             // of one connection: dropped
-	connection      // names others of them
-	framing         // Content-Length, Transfer-Encoding: we say where the message ends
+	hop             // for one connection: dropped
+	connection      // names other hop fields
+	framing         // Content-Length, Transfer-Encoding: we define where the message ends
 	host
 	expect
 	upgrade
 	via
-	forwarding // tells who the client is, or what it asked for
+	forwarding // says who the client is, or what it asked for
 )
 
-// kinds are the fields that are not simply passed on, by the length of their names: those
-// of most fields have none of these.
+// kinds are the fields that are not simply passed on, by the length of their names, which few other fields
+// share.
 var kinds = func() (byLength [20][]struct {
 	name string
 	kind kind
@@ -42,7 +42,7 @@ var kinds = func() (byLength [20][]struct {
 	return byLength
 }()
 
-// kindOf looks at length and first letter first, as most fields are passed on.
+// kindOf checks length and first letter first, as most fields are passed on.
 func kindOf(name []byte) kind {
 	if len(name) >= len(kinds) {
 		return endToEnd
@@ -55,16 +55,15 @@ func kindOf(name []byte) kind {
 	return endToEnd
 }
 
-// forwardingNames are the fields by which proxies tell who the client is and what it asked
-// for, beside all with one of forwardingPrefixes. Servers believe them, so a client that
-// nobody trusts must not set them.
+// forwardingNames are the fields by which proxies say who the client is and what it asked for, together with
+// all that have one of forwardingPrefixes. Servers believe them, so an untrusted client must not set them.
 var (
 	forwardingNames    = []string{"forwarded", "x-real-ip", "x-rewrite-url"}
 	forwardingPrefixes = []string{"x-forwarded-", "x-original-"}
 )
 
-// isForwarding reports whether a server may take the field for a forwarding one. exact: it
-// is written as it should be, and no look-alike.
+// isForwarding reports whether a server may take the field for a forwarding one. exact means that it is one,
+// and not a look-alike.
 func (b *behind) isForwarding(name []byte) (is, exact bool) {
 	switch name[0] | 0x20 {
 	case 'x', 'f', b.clientInitial:
@@ -86,7 +85,7 @@ func (b *behind) isForwarding(name []byte) (is, exact bool) {
 
 var lengthName, codingName = []byte("content-length"), []byte("transfer-encoding")
 
-// options are those of a Connection field.
+// options yields the options of a Connection field.
 func options(value []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for more := true; more; {
@@ -98,8 +97,8 @@ func options(value []byte) iter.Seq[[]byte] {
 	}
 }
 
-// namesOthers reports whether a Connection field names a field that has to be dropped, and
-// is not dropped anyway.
+// namesOthers reports whether a Connection field names a field that must be dropped and is not dropped
+// anyway.
 func namesOthers(value []byte) bool {
 	for option := range options(value) {
 		switch {

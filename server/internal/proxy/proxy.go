@@ -3,23 +3,21 @@
 //	conn.resident ─► decide.answerSimple ─► Forward ─┐
 //	conn.Listener ─► Relay ─► decide.Admit ──────────┴─► exchange.run ─► upstream.Conn
 //
-// A request without a body that is simple enough for a resident comes by Forward, on the
-// goroutine of its connection; all others by Relay, which reads them itself. Both heads,
-// that of a request and that of an answer, are made anew of what was read, and bodies are
-// framed anew: what leaves here has one meaning, whatever came. Nothing is passed on that
-// package http1 refuses.
+// A request without a body that is simple enough for a resident comes by Forward, on the goroutine of its
+// connection; all others by Relay, which reads them itself. The heads of requests and answers are rewritten
+// from what was read, and bodies are framed again: what leaves here has one meaning, whatever came. Nothing
+// is passed on that package http1 refuses.
 //
 // # Goroutines
 //
-// An exchange runs on the goroutine of its connection, which reads the answer. If the body
-// of the request has not come whole with its head, another goroutine sends it meanwhile
-// (upload.go), and an upgraded connection has one more for what the client sends
-// (tunnel.go). Both have ended before the exchange does.
+// An exchange runs on the goroutine of its connection, which reads the answer. If the body of the request has
+// not arrived completely with its head, another goroutine sends it meanwhile (upload.go), and an upgraded
+// connection has one more for what the client sends (tunnel.go). Both end before the exchange does.
 //
 // # Memory
 //
-// An exchange holds a few KiB while it goes on, and a body a buffer or two, however
-// long it is. Idle connections hold nothing.
+// An exchange takes a few KiB while it lasts, and a body one or two buffers, however long it is. Idle
+// connections take nothing.
 package proxy
 
 import (
@@ -45,11 +43,10 @@ type Config struct {
 // Settings are what [Proxy.Set] replaces. Only the pool is required.
 type Settings struct {
 	Pool         *upstream.Pool
-	ClientHeader string   // by which trusted proxies name the client
+	ClientHeader string   // with which trusted proxies name the client
 	Headers      []string // that rules read
 
-	// RefuseLookAlikes has requests with the look-alike of a field refused. Without, the
-	// field is dropped.
+	// RefuseLookAlikes refuses requests with the look-alike of a field. Otherwise the field is dropped.
 	RefuseLookAlikes bool
 }
 
@@ -73,14 +70,13 @@ type Proxy struct {
 type behind struct {
 	pool          *upstream.Pool
 	clientHeader  string // folded
-	clientInitial byte   // of it, in small letters
+	clientInitial byte   // its first letter, in lower case
 	guard         guard
-	refuse        bool // a request with a look-alike
+	refuse        bool // refuse a request with a look-alike
 }
 
-// Set has requests passed on by other settings from now on. Requests that have a connection
-// of the pool before keep it; those that wait for one go to the new pool when the old one is
-// closed.
+// Set makes new requests be passed on with other settings. Requests that have a connection of the previous
+// pool keep it; those that wait for one go to the new pool when the old one is closed.
 func (p *Proxy) Set(s Settings) {
 	b := &behind{s.Pool, fold(s.ClientHeader), 'x', newGuard(s.Headers), s.RefuseLookAlikes}
 	if b.clientHeader != "" {
@@ -89,8 +85,7 @@ func (p *Proxy) Set(s Settings) {
 	p.behind.Store(b)
 }
 
-// New returns a proxy. Its name in Via is one of its own, so that a chain of proxies is no
-// loop.
+// New returns a proxy. Its name in Via is unique, so that a chain of proxies is not taken for a loop.
 func New(c Config) *Proxy {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // it does not fail
@@ -122,12 +117,12 @@ func (p *Proxy) EndSecond() {
 	logs.Suppressed(p.log, "requests that could not be passed on, not logged", p.logged.Refill(1, n))
 }
 
-// Stats is what a proxy has counted.
+// Stats are a proxy's counts.
 type Stats struct {
-	Answers, Failures map[string]uint64 // of upstream servers by class of status (2xx); of ours by reason
-	Retries           uint64            // requests that were sent again, since a pooled connection had ended
-	Broken            uint64            // answers that ended in the middle
-	Left              uint64            // requests whose clients went away before the answer
+	Answers, Failures map[string]uint64 // from upstream servers by class of status (2xx); from us by reason
+	Retries           uint64            // requests sent again because a pooled connection was closed
+	Broken            uint64            // answers that ended prematurely
+	Left              uint64            // requests whose clients left before the answer
 	Tunnels           int64             // upgraded connections now
 }
 

@@ -16,11 +16,10 @@ type reader struct {
 	buf        []byte
 	start, end int // of what was read and is not used yet
 	req        http1.Request
-	endLarge   func() // to be called when buf, which is larger than the pool's, goes; nil: it is not
+	endLarge   func() // call when buf, which is larger than the pool's, is released; nil: it is not larger
 }
 
-// Relay implements [decide.Forwarder]: it serves one request, and gives back what has come
-// behind it.
+// Relay implements [decide.Forwarder]: it serves one request, and gives back what came after it.
 func (p *Proxy) Relay(c *conn.Conn, listener int) (more bool) {
 	r := p.readers.Get().(*reader)
 	defer p.putReader(r)
@@ -55,10 +54,10 @@ func (p *Proxy) putReader(r *reader) {
 	p.readers.Put(r)
 }
 
-// errNothing says that the connection ends, and nobody waits for an answer.
+// errNothing means that the connection ends, and no request waits for an answer.
 var errNothing = errors.New("no request has begun")
 
-// errHeadSize says that a head is too long.
+// errHeadSize means that a head is too long.
 var errHeadSize = &decide.HeadTooLong{}
 
 // read reads a head.
@@ -90,8 +89,8 @@ func (r *reader) read(c *conn.Conn) error {
 	}
 }
 
-// serve decides on the request that was read, and passes it on if it is admitted. It reports
-// whether the connection ends with it.
+// serve decides on the request that was read, and passes it on if it is admitted. It reports whether the
+// connection ends with it.
 func (p *Proxy) serve(x *exchange, r *reader, listener int) (last bool) {
 	defer x.rescue(&x.out, &last)
 	c, req := x.c, &r.req
@@ -105,7 +104,7 @@ func (p *Proxy) serve(x *exchange, r *reader, listener int) (last bool) {
 			out = withoutBody(out, 0)
 		}
 		x.out = out
-		if _, err := c.Send(out); err != nil || last || c.IsStream() { // whose body is nobody's
+		if _, err := c.Send(out); err != nil || last || c.IsStream() { // a stream's body need not be read
 			return true
 		}
 		return !r.drain(c)
@@ -122,7 +121,7 @@ func (p *Proxy) serve(x *exchange, r *reader, listener int) (last bool) {
 		_, _ = c.Send(bad)
 		return true
 	}
-	if x.req.tunnel { // what follows is of the new protocol, or the next request
+	if x.req.tunnel { // the rest is in the new protocol, or the next request
 		c.Unread(bytes.Clone(r.buf[r.start:r.end]))
 		r.start, r.end = 0, 0
 	}
@@ -138,8 +137,7 @@ func (p *Proxy) serve(x *exchange, r *reader, listener int) (last bool) {
 	return last
 }
 
-// drains reports whether the body of a request that is not admitted is worth reading, to
-// keep the connection.
+// drains reports whether the body of a request that is not admitted is worth reading, to keep the connection.
 func (p *Proxy) drains(req *http1.Request) bool {
 	return req.Length == 0 || req.Length > 0 && req.Length <= int64(p.service.BodyBytes()) && !req.Continue
 }
@@ -163,8 +161,8 @@ func (r *reader) drain(c *conn.Conn) bool {
 	return true
 }
 
-// takeBody takes what has come of the body with the head, framed anew. If that is not all,
-// x.body is what sends the rest.
+// takeBody takes the part of the body that came with the head, framed again. If that is not all, x.body sends
+// the rest.
 func (x *exchange) takeBody(r *reader) (begin []byte, err error) {
 	length := r.req.Length
 	if length == 0 {
@@ -199,7 +197,7 @@ func (x *exchange) takeBody(r *reader) (begin []byte, err error) {
 		return begin, nil
 	}
 	u := &upload{c: x.c, guard: guard, body: b, chunked: chunked, buf: x.p.uploads.Get().(*[uploadBuffer]byte)}
-	u.end = copy(u.buf[:], r.buf[r.start:r.end]) // part of a line, if anything
+	u.end = copy(u.buf[:], r.buf[r.start:r.end]) // at most part of a line
 	r.start = r.end
 	x.body = u
 	return begin, nil
@@ -214,8 +212,8 @@ func (r *reader) takeBack(u *upload) {
 	r.start, r.end = 0, copy(r.buf, rest)
 }
 
-// isH2C reports whether a request asks for HTTP/2 in place of HTTP/1.1, which would take it
-// and all that follows past the limits.
+// isH2C reports whether a request asks to switch to HTTP/2, which would bypass the limits for everything that
+// follows.
 func isH2C(fields []byte) bool {
 	for lines := (http1.Lines{Rest: fields}); ; {
 		name, value, _, ok := lines.Next()

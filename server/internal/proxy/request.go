@@ -12,9 +12,9 @@ import (
 )
 
 var (
-	// errLoop says that a request has come through this proxy before.
+	// errLoop means that a request has come through this proxy before.
 	errLoop = errors.New("the request has come through here before: the upstream forwards to this proxy")
-	// errLookAlike says that a request has a field that the upstream may take for another one.
+	// errLookAlike means that a request has a field that the upstream may confuse with another one.
 	errLookAlike = errors.New("the request has a header field whose name servers may take for another one")
 )
 
@@ -22,13 +22,13 @@ var (
 type asked struct {
 	http1.Request
 	peer    netip.Addr
-	trusted bool // the peer is a proxy whose word counts
+	trusted bool // the peer is a trusted proxy
 	secure  bool // it came through TLS
 	tunnel  bool // it asks for an upgrade that is passed on
 }
 
-// appendRequest appends the head that the upstream gets. It is made anew of what was read,
-// so that the two cannot differ on where it ends.
+// appendRequest appends the head that the upstream gets. It is rewritten from what was read, so that both
+// readers agree where it ends.
 func (p *Proxy) appendRequest(dst []byte, r *asked) ([]byte, error) {
 	dst = append(dst, r.Method...)
 	dst = append(dst, ' ')
@@ -87,11 +87,11 @@ func (p *Proxy) appendRequest(dst []byte, r *asked) ([]byte, error) {
 	return r.appendEnd(dst), nil
 }
 
-// forwarded is what the client asked for, by the word of a trusted peer if it has one. A
-// Connection field must not take these away, so they are appended last.
+// forwarded is what the client asked for, as a trusted peer says if it does. A Connection field must not
+// remove these, so they are appended last.
 type forwarded struct{ host, proto []byte }
 
-// note takes the field of a trusted peer, if it is one that is appended later.
+// note takes a field of a trusted peer, if it is one that is appended later.
 func (f *forwarded) note(name, value []byte) bool {
 	switch {
 	case text.IsName(name, "x-forwarded-proto"):
@@ -112,7 +112,7 @@ func (r *asked) scheme() string {
 	return "http"
 }
 
-// appendForwarding appends the fields that tell the upstream who the client is.
+// appendForwarding appends the fields that say who the client is.
 func (r *asked) appendForwarding(dst, host []byte, f *forwarded) []byte {
 	dst = r.appendJoined(append(dst, "X-Forwarded-For: "...), "x-forwarded-for")
 	dst = r.peer.AppendTo(dst)
@@ -133,7 +133,7 @@ func (r *asked) appendForwarding(dst, host []byte, f *forwarded) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// appendJoined appends what a trusted peer has sent of a list.
+// appendJoined appends a trusted peer's values of a list.
 func (r *asked) appendJoined(dst []byte, name string) []byte {
 	if !r.trusted {
 		return dst
@@ -149,7 +149,7 @@ func (r *asked) appendJoined(dst []byte, name string) []byte {
 	}
 }
 
-// appendEnd appends what is of this connection only, and the empty line.
+// appendEnd appends the fields of this connection only, and the empty line.
 func (r *asked) appendEnd(dst []byte) []byte {
 	switch {
 	case r.tunnel:
@@ -157,15 +157,15 @@ func (r *asked) appendEnd(dst []byte) []byte {
 	case r.Length == http1.Chunked:
 		dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
 	case r.Length > 0, string(r.Method) == "POST", string(r.Method) == "PUT", string(r.Method) == "PATCH":
-		dst = append(dst, "Content-Length: "...) // of 0 too: some servers ask for it
+		dst = append(dst, "Content-Length: "...) // even if 0: some servers require it
 		dst = strconv.AppendInt(dst, r.Length, 10)
 		dst = append(dst, "\r\n"...)
 	}
 	return append(dst, "\r\n"...)
 }
 
-// originForm returns the path of a target, and the authority that it may name, which stands
-// above Host (RFC 9112 §3.2.2).
+// originForm returns the path of a target, and its authority if it has one, which takes precedence over Host
+// (RFC 9112 §3.2.2).
 func originForm(target []byte) (path, authority []byte) {
 	if target[0] == '/' || target[0] == '*' {
 		return target, nil
@@ -181,10 +181,9 @@ func originForm(target []byte) (path, authority []byte) {
 	return rest[end:], rest[:end]
 }
 
-// dropNamed removes the lines from dst[first:] on whose names stand in Connection fields, but
-// for those that are not the other side's to remove: where the message ends, and what it is
-// upgraded to. The names are looked up, not compared one by one: a head of 32 KiB has room
-// for thousands of both.
+// dropNamed removes the lines from dst[first:] on that Connection fields name, except those that the other
+// side cannot remove: where the message ends, and what it is upgraded to. The names are looked up, not
+// compared one by one: a head of 32 KiB has room for thousands of both.
 func dropNamed(dst []byte, first int, fields []byte) []byte {
 	names := namedIn(fields)
 	if len(names) == 0 {
@@ -202,7 +201,7 @@ func dropNamed(dst []byte, first int, fields []byte) []byte {
 	}
 }
 
-// namedIn are the fields that Connection fields name, in small letters.
+// namedIn returns the fields named in Connection fields, in lower case.
 func namedIn(fields []byte) (names map[string]bool) {
 	for lines := (http1.Lines{Rest: fields}); ; {
 		field, value, _, ok := lines.Next()

@@ -8,17 +8,17 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/text"
 )
 
-// delivery is how the body of an answer goes to the client.
+// delivery is how the body of an answer is sent to the client.
 type delivery uint8
 
 const (
 	noBody   delivery = iota
 	asIs              // as many bytes as the head says
-	inChunks          // with a length that is not known beforehand
-	toTheEnd          // the end of the connection ends it: to HTTP/1.0
+	inChunks          // of unknown length
+	toTheEnd          // until the connection ends: to HTTP/1.0
 )
 
-// deliveryOf says how the body of an answer is to be sent to a client of HTTP/1.minor.
+// deliveryOf returns how to send the body of an answer to a client of HTTP/1.minor.
 func deliveryOf(r *http1.Response, head bool, minor int) delivery {
 	switch {
 	case head || r.Status < 200 || r.Status == 204 || r.Status == 304:
@@ -31,8 +31,8 @@ func deliveryOf(r *http1.Response, head bool, minor int) delivery {
 	return toTheEnd
 }
 
-// appendResponse appends the head that the client gets. shown are field lines of our own;
-// what the upstream says under their names is dropped.
+// appendResponse appends the head that the client gets. shown are our field lines; the upstream's fields of
+// the same names are dropped.
 func (p *Proxy) appendResponse(dst []byte, r *http1.Response, how delivery, shown []byte, last bool) []byte {
 	dst = append(dst, "HTTP/1.1 "...)
 	dst = strconv.AppendInt(dst, int64(r.Status), 10)
@@ -86,7 +86,7 @@ func (p *Proxy) appendResponse(dst []byte, r *http1.Response, how delivery, show
 	return append(dst, "\r\n"...)
 }
 
-// has reports whether field lines have one of the name.
+// has reports whether field lines have that name.
 func has(fields, name []byte) bool {
 	for lines := (http1.Lines{Rest: fields}); ; {
 		n, _, _, ok := lines.Next()
@@ -96,7 +96,7 @@ func has(fields, name []byte) bool {
 	}
 }
 
-// hide drops what clients do not get from a head that begins at out[from:] and ends out.
+// hide removes the fields that clients do not get from a head that is out[from:].
 func (x *exchange) hide(out []byte, from int) []byte {
 	if len(x.hidden) == 0 {
 		return out
@@ -122,7 +122,7 @@ func (x *exchange) hides(name []byte) bool {
 	return false
 }
 
-// appendInterim appends an answer that comes before the real one.
+// appendInterim appends an interim answer.
 func appendInterim(dst []byte, r *http1.Response) []byte {
 	dst = append(dst, "HTTP/1.1 "...)
 	dst = strconv.AppendInt(dst, int64(r.Status), 10)

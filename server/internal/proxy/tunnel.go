@@ -10,17 +10,16 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/upstream"
 )
 
-// tunnel passes bytes both ways after the upstream has switched protocols, until the
-// upstream ends, or the client and then the upstream. The connection ends with it. The
-// goroutine of the connection passes on what the upstream sends, another one what the
-// client sends.
+// tunnel passes bytes both ways after the upstream has switched protocols, until the upstream ends, or the
+// client and then the upstream. The connection ends with it. The connection's goroutine passes on what the
+// upstream sends, another one what the client sends.
 type tunnel struct {
 	c    *conn.Conn
 	up   *upstream.Conn
-	half atomic.Bool // the client has ended its side
+	half atomic.Bool // the client has ended its half
 }
 
-// lastBytes is how long an upstream may go on sending when the connection has to end.
+// lastBytes is how long an upstream may keep sending when the connection has to end.
 const lastBytes = time.Second
 
 func (x *exchange) tunnel(dst []byte) (out []byte) {
@@ -42,7 +41,7 @@ func (x *exchange) tunnel(dst []byte) (out []byte) {
 		defer close(done)
 		t.toUpstream()
 	}()
-	x.told.bytes = t.toClient(x.buf)
+	x.logged.bytes = t.toClient(x.buf)
 	x.c.StopReceiving()
 	<-done
 	x.letGo(upstream.Fine)
@@ -75,7 +74,7 @@ func (t *tunnel) toClient(buf []byte) (total int64) {
 	}
 }
 
-// toUpstream passes on what the client sends, and that it has ended.
+// toUpstream passes on what the client sends, including its end.
 func (t *tunnel) toUpstream() {
 	buf := make([]byte, readBuffer)
 	for {

@@ -9,10 +9,9 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/upstream"
 )
 
-// upload sends the rest of a body to the upstream while its answer is awaited, which may
-// come before the end of the body. It has a goroutine of its own, which owns the reading
-// side of the client and the writing side of the upstream; its other fields are the
-// exchange's again once that has ended ([upload.stop]).
+// upload sends the rest of a body to the upstream, whose answer may come before the end of the body. It has
+// its own goroutine, which owns the reading side of the client and the writing side of the upstream; the
+// other fields belong to the exchange again once it has ended ([upload.stop]).
 type upload struct {
 	c     *conn.Conn
 	guard *guard
@@ -25,22 +24,22 @@ type upload struct {
 	out        []byte // a chunk
 
 	complete atomic.Bool // the body has been read to its end
-	stopped  atomic.Bool // the client is not read any more, which is not its fault
+	stopped  atomic.Bool // the client is no longer read, which is not its fault
 	sent     bool        // and written
-	err      error       // of the client
+	err      error       // the client's
 	done     chan struct{}
 	started  bool
 	ended    bool // stop has seen it
 }
 
-// begin begins to send to an upstream that has got what came before.
+// begin starts sending to an upstream that has what came before.
 func (u *upload) begin(up *upstream.Conn) {
 	u.up, u.done, u.started = up, make(chan struct{}), true
 	go u.run()
 }
 
-// stop ends the upload: at once if the client is still sending. The upstream's connection
-// cannot be used again unless sent is true then.
+// stop ends the upload, immediately if the client is still sending. The upstream's connection cannot be
+// reused unless sent is then true.
 func (u *upload) stop() {
 	if !u.started || u.ended {
 		return
@@ -58,14 +57,14 @@ func (u *upload) stop() {
 	u.ended = true
 }
 
-// settleTime is how long the end of a body that has come may take to be written when the
-// answer has ended. As a rule it has been, and the goroutine has only to notice.
-const settleTime = 10 * time.Millisecond
+// finishTime is how long writing the end of a complete body may take when the answer has ended. Usually it
+// has been written, and the goroutine only has to notice.
+const finishTime = 10 * time.Millisecond
 
-// settle is stop after a whole answer.
-func (u *upload) settle() {
+// finish is stop after a whole answer.
+func (u *upload) finish() {
 	if u.complete.Load() && u.started {
-		late := time.NewTimer(settleTime)
+		late := time.NewTimer(finishTime)
 		defer late.Stop()
 		select {
 		case <-u.done:
@@ -85,7 +84,7 @@ func (u *upload) run() {
 			if !u.stopped.Load() {
 				u.err = err
 			}
-			u.up.Interrupt() // what it got is no request
+			u.up.Interrupt() // what it got is not a complete request
 			return
 		}
 	}
@@ -126,7 +125,7 @@ func (u *upload) write() bool {
 	return u.sent || !u.complete.Load()
 }
 
-// pass writes to the upstream. If that fails the answer may still tell why.
+// pass writes to the upstream. If that fails the answer may still say why.
 func (u *upload) pass(p []byte) bool {
 	if len(p) == 0 {
 		return true

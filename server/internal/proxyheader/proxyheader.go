@@ -1,11 +1,10 @@
 // Package proxyheader reads the header of the PROXY protocol, versions 1 and 2
-// (https://www.haproxy.org/download/3.2/doc/proxy-protocol.txt), with which a balancer
-// names the client of a connection. It reads bytes, not connections: whoever has the
-// connection knows whether its peer may send one.
+// (https://www.haproxy.org/download/3.2/doc/proxy-protocol.txt), with which a balancer names the client of a
+// connection. It reads bytes, not connections: the caller knows whether its peer may send one.
 //
-// pires/go-proxyproto parses. Its own reader refuses a header that comes in two pieces,
-// takes any number of bytes for addresses' sake, and ignores the checksum; so here are
-// the extent of a header, its bound, and the check of what follows the addresses.
+// pires/go-proxyproto parses. Its own reader refuses a header that arrives in two pieces, accepts any number
+// of bytes as addresses, and ignores the checksum; so this package finds the end of a header, bounds it, and
+// checks what follows the addresses.
 package proxyheader
 
 import (
@@ -20,8 +19,8 @@ import (
 	"github.com/pires/go-proxyproto"
 )
 
-// MaxBytes is the longest header. Version 2 would allow 64 KiB of extensions; a client
-// certificate, the largest that is in use, has 2 KiB.
+// MaxBytes is the longest header. Version 2 would allow 64 KiB of extensions; a client certificate, the
+// largest one in use, has 2 KiB.
 const MaxBytes = v2Prefix + 4<<10
 
 // The errors of a header. They say nothing of its bytes.
@@ -40,9 +39,8 @@ const (
 	v2Prefix    = 16
 )
 
-// Extent returns the length of the header that data begins with, which may be more than
-// there is of it yet. 0 means that it takes more bytes to know; there are fewer than 107
-// then.
+// Extent returns the length of the header at the start of data, which may be longer than data. 0 means that
+// more bytes are needed to know; data then has fewer than 107.
 func Extent(data []byte) (int, error) {
 	switch {
 	case begins(data, v1Signature):
@@ -66,7 +64,7 @@ func Extent(data []byte) (int, error) {
 	return 0, ErrMissing
 }
 
-// begins reports whether data may begin with the signature, as far as there is any.
+// begins reports whether data may begin with the signature, as far as it goes.
 func begins(data []byte, signature string) bool {
 	n := min(len(data), len(signature))
 	return string(data[:n]) == signature[:n]
@@ -77,9 +75,8 @@ func Is(data []byte) bool {
 	return bytes.HasPrefix(data, []byte(v1Signature)) || bytes.HasPrefix(data, []byte(v2Signature))
 }
 
-// Parse returns the client that a whole header names, unmapped. It is invalid if the
-// proxy speaks for itself (LOCAL) or cannot tell (UNKNOWN): then the peer of the
-// connection counts.
+// Parse returns the client named by a whole header, unmapped. It is invalid if the proxy speaks for itself
+// (LOCAL) or does not know (UNKNOWN): then use the peer of the connection.
 func Parse(header []byte) (client netip.Addr, err error) {
 	r := bufio.NewReaderSize(bytes.NewReader(header), len(header))
 	h, err := proxyproto.Read(r)
@@ -113,8 +110,8 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checkExtensions walks over what follows the addresses. A checksum is of the whole
-// header with zeros in its place.
+// checkExtensions checks what follows the addresses. A checksum covers the whole header with zeros in its
+// place.
 func checkExtensions(header []byte, at int) error {
 	for at < len(header) {
 		rest := header[at:]

@@ -10,13 +10,11 @@ import (
 // MaxLogged is how many bytes of a client's text a log line may have.
 const MaxLogged = 128
 
-// Printable makes a client's text safe to log: escaped unless all of it is printable
-// ASCII, and cut.
+// Printable makes a client's text safe to log: escaped unless all of it is printable ASCII, and cut.
 func Printable(s string) string { return safetext.ASCII(s, MaxLogged) }
 
-// IsName reports whether b is the name, which is ASCII, in any case. The lengths
-// are compared first because EqualFold folds letters beyond ASCII, which are
-// longer: the Kelvin sign is no k here.
+// IsName reports whether b is the name, which is ASCII, in any case. The lengths are compared first because
+// EqualFold also folds longer letters beyond ASCII, such as the Kelvin sign, which is not a k here.
 func IsName(b []byte, name string) bool {
 	return len(b) == len(name) && strings.EqualFold(string(b), name)
 }

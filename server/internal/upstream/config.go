@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// What the zero values of Config mean.
+// Defaults of Config.
 const (
 	DefaultConnectTimeout  = time.Second
 	DefaultResponseTimeout = 30 * time.Second
@@ -26,17 +26,17 @@ const (
 type Server struct {
 	Network string // tcp or unix
 	Address string // host:port, or the path of the socket
-	// TLS, if not nil, is spoken with the server; the caller may not change it any more. Its
-	// ServerName, if empty, is the host of Address; its NextProtos, if empty, HTTP/1.1 alone.
+	// TLS, if not nil, is used with the server; the caller must not change it any more. Its ServerName, if
+	// empty, is the host of Address; its NextProtos, if empty, only HTTP/1.1.
 	TLS  *tls.Config
 	Name string // as configured, for logs and metrics
 }
 
-// Config configures a [Pool]. Servers is required, with no two of one name.
+// Config configures a [Pool]. Servers is required, with unique names.
 type Config struct {
 	Servers []Server
 
-	// ConnectTimeout bounds a dial, the handshake of TLS included.
+	// ConnectTimeout bounds a dial, including the TLS handshake.
 	ConnectTimeout time.Duration
 	// ResponseTimeout bounds the time from the last byte of a request to the head of its
 	// answer. This and the next two are enforced up to an eighth late.
@@ -45,21 +45,18 @@ type Config struct {
 	WriteTimeout time.Duration
 	// IdleTimeout is how long a server may be silent within an answer that has begun.
 	IdleTimeout time.Duration
-	// KeepAlive is how long a connection without a request is kept, at most; at least 7/8
-	// of it.
+	// KeepAlive is the most that an idle connection is kept, and it is kept at least 7/8 of it.
 	KeepAlive time.Duration
 
 	// MaxConnections bounds the connections to all servers together.
 	MaxConnections int
-	// MaxPerClient bounds those that one client has. 0 means that it has at most four times
-	// what is left then.
+	// MaxPerClient bounds the connections of one client. 0 means at most four times what is left then.
 	MaxPerClient int
-	// MaxQueue bounds how many wait for one; negative means that nobody may. QueueTimeout
-	// bounds how long.
+	// MaxQueue bounds how many requests wait for one; negative means none. QueueTimeout bounds how long.
 	MaxQueue     int
 	QueueTimeout time.Duration
 
-	// Log is told when a server is ejected and when it is back. nil means slog.Default().
+	// Log reports when a server is ejected and when it is back. nil means slog.Default().
 	Log *slog.Logger
 
 	// dial replaces the dialer of package net in tests.

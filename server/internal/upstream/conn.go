@@ -13,36 +13,35 @@ import (
 // Conn is a connection to a server, lent by [Pool.Get] until [Pool.Put] or [Pool.Discard].
 // One goroutine may read while another writes.
 //
-// Deadlines are set anew only when less than the timeout is left of them, and then to 9/8
-// of it. Where a socket is read or written directly they are looked at only when there is
-// something to wait for. So most requests touch no timer.
+// Deadlines are set only when less than the timeout is left of them, and then to 9/8 of it. If a socket is
+// read or written directly they are checked only when it has to wait. So most requests touch no timer.
 type Conn struct {
 	pool   *Pool
 	server *server
-	nc     net.Conn        // what requests pass through: TLS or the socket
-	socket net.Conn        // under it
+	nc     net.Conn        // what requests use: TLS or the socket
+	socket net.Conn        // below TLS
 	under  *pollable       // between the two; nil without TLS
-	raw    syscall.RawConn // of the socket; nil where it is not used directly
+	raw    syscall.RawConn // of the socket; nil if it is not used directly
 
 	interrupted atomic.Bool
-	wrote       atomic.Int64 // when Write made progress last, in ns since Pool.start; 0: never
+	wrote       atomic.Int64 // when Write last made progress, in ns since Pool.start; 0: never
 
-	// Of whoever reads.
+	// Used by the reader.
 	served   bool // it has served a request before
 	answered bool // a byte of an answer has been read
-	heading  bool // the time until the head of the answer runs
+	heading  bool // the time until the head of the answer is running
 	readBy   time.Time
 	asking   asking
 	reading  reading
 
-	// Of whoever writes.
-	clean   bool // nobody has to look any more before the first write
+	// Used by the writer.
+	clean   bool // it need not be checked again before the first write
 	writeBy time.Time
 	writing writing
 
 	// Guarded by Pool.mu.
 	lent         bool
-	owner        *client // has the turn with which it was lent
+	owner        *client // owner of the turn it was lent with
 	probe        bool    // lent while the server was ejected
 	era          uint    // of the server, when it was lent
 	since        int     // of Pool.epoch, when it became idle
@@ -67,16 +66,15 @@ func (c *Conn) Reused() bool { return c.served }
 // Server is the name of the server.
 func (c *Conn) Server() string { return c.server.Name }
 
-// Answered notes how long the server took to begin its answer.
+// Answered records how long the server took to begin its answer.
 func (c *Conn) Answered(took time.Duration) { c.server.firstByte.Observe(took) }
 
-// NetConn is the connection to the server: TLS, or a socket. Whoever has used it may not
-// [Pool.Put] the connection any more.
+// NetConn is the connection to the server: TLS, or a socket. After using it, the caller must not [Pool.Put]
+// the connection.
 func (c *Conn) NetConn() net.Conn { return c.nc }
 
-// Healthy notes that the head of an answer has come. Put and Discard do so too; it is
-// for answers that take long and for upgraded connections, so that the server is taken
-// back before they end.
+// Healthy records that the head of an answer has come, as Put and Discard do. It is for long answers and
+// upgraded connections, so that the server is taken back before they end.
 func (c *Conn) Healthy() {
 	c.pool.mu.Lock()
 	s := c.server
@@ -91,14 +89,14 @@ func (c *Conn) Healthy() {
 	}
 }
 
-// Interrupt ends what is being done on the connection, with ErrInterrupted. Any goroutine may
-// call it, though not after the connection was returned: then it may be somebody else's.
+// Interrupt ends what is being done on the connection, with ErrInterrupted. Any goroutine may call it, but
+// not after the connection was returned: it may then be somebody else's.
 func (c *Conn) Interrupt() {
 	c.interrupted.Store(true)
 	c.socket.Close()
 }
 
-// close closes the connection, under TLS with a message to the server.
+// close closes the connection, with TLS after a message to the server.
 func (c *Conn) close() {
 	if c.under != nil {
 		c.under.closing = true
@@ -106,9 +104,8 @@ func (c *Conn) close() {
 	c.nc.Close()
 }
 
-// Write writes all of p. It fails if that makes no progress for Config.WriteTimeout. An
-// answer may have come nevertheless: a server that refuses a body may answer and close.
-// Its error is an *[IOError].
+// Write writes all of p. It fails if that makes no progress for Config.WriteTimeout. There may still be an
+// answer: a server that refuses a body may answer and close. Its error is an *[IOError].
 func (c *Conn) Write(p []byte) (n int, err error) {
 	if !c.clean {
 		if err := c.look(); err != nil {
@@ -128,8 +125,8 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// maxPiece is what is written under one deadline where progress within a write cannot be
-// seen. It is a record of TLS.
+// maxPiece is how much is written under one deadline if progress within a write cannot be seen. It is a TLS
+// record.
 const maxPiece = 16 << 10
 
 func (c *Conn) writeSlowly(p []byte) (n int, err error) {
@@ -145,10 +142,9 @@ func (c *Conn) writeSlowly(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// Ask writes a whole request and reads the first bytes of the answer, n > 0 of them or an
-// error, within Config.ResponseTimeout. Neither slice may be empty. It looks first whether
-// the connection is stale, so that nothing unasked is taken for an answer. Its error is an
-// *[IOError].
+// Ask writes a whole request and reads the first bytes of the answer, n > 0 of them or an error, within
+// Config.ResponseTimeout. Neither slice may be empty. It first checks whether the connection is stale, so
+// that nothing unasked is taken for an answer. Its error is an *[IOError].
 func (c *Conn) Ask(request, into []byte) (n int, err error) {
 	if c.raw != nil {
 		return c.askRaw(request, into)
@@ -159,9 +155,8 @@ func (c *Conn) Ask(request, into []byte) (n int, err error) {
 	return c.AwaitHead(into)
 }
 
-// AwaitHead reads. From the first call after Ask, Get or Read on, or from the last Write if that is
-// later, all calls together take Config.ResponseTimeout. Its error is an *[IOError], at
-// the end of the stream too.
+// AwaitHead reads. All calls together may take Config.ResponseTimeout, from the first after Ask, Get or Read,
+// or from the last Write if that is later. Its error is an *[IOError], also at the end of the stream.
 func (c *Conn) AwaitHead(p []byte) (int, error) {
 	timeout := c.pool.config.ResponseTimeout
 	if !c.heading {
@@ -177,8 +172,8 @@ func (c *Conn) AwaitHead(p []byte) (int, error) {
 	return n, nil
 }
 
-// Read implements [io.Reader]. The server may be silent for Config.IdleTimeout, and longer
-// while Write makes progress. Its error is io.EOF or an *[IOError].
+// Read implements [io.Reader]. The server may be silent for Config.IdleTimeout, and longer while Write makes
+// progress. Its error is io.EOF or an *[IOError].
 func (c *Conn) Read(p []byte) (int, error) {
 	c.heading = false
 	n, err := c.read(p, c.pool.config.IdleTimeout)
@@ -188,7 +183,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// read reads. When the time is up although a write has made progress within it, it goes on.
+// read reads. It continues after the timeout if a write has made progress within it.
 func (c *Conn) read(p []byte, timeout time.Duration) (n int, err error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -223,8 +218,8 @@ func (c *Conn) writesOn(timeout time.Duration) bool {
 	return c.nc.SetReadDeadline(until) == nil
 }
 
-// extendRead makes sure that a read may take the timeout, and not much longer. Within the
-// time of a head the deadline stays.
+// extendRead makes sure that a read may take the timeout, and not much longer. Within the time of a head the
+// deadline stays.
 func (c *Conn) extendRead(timeout time.Duration) error {
 	if c.heading || enough(c.readBy, timeout) {
 		return nil
@@ -256,8 +251,8 @@ func (c *Conn) failed(err error) error {
 	return &IOError{Server: c.server.Name, Answered: c.answered, Timeout: errors.Is(err, os.ErrDeadlineExceeded), Err: err}
 }
 
-// stale is the error of a connection that was stale before it was written to. A new one is
-// not stale: its server fails.
+// stale is the error of a connection that was stale before it was written to. A new one is not stale: its
+// server fails.
 func (c *Conn) stale(err error) error {
 	if c.interrupted.Load() || !c.served {
 		return c.failed(err)

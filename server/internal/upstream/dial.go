@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// dial uses room for a new connection, or an idle one that has turned up. It tries one
-// server after the other, each once.
+// dial uses room for a new connection, or an idle one that has become available. It tries each server once.
 func (p *Pool) dial(fresh bool) (*Conn, error) {
 	var tried []*server
 	for {
@@ -50,7 +49,7 @@ func (p *Pool) dial(fresh bool) (*Conn, error) {
 	}
 }
 
-// dialFailed notes that a server could not be connected to.
+// dialFailed records that a server could not be connected to.
 func (p *Pool) dialFailed(c *Conn, err error) *DialError {
 	s := c.server
 	p.mu.Lock()
@@ -66,7 +65,7 @@ func (p *Pool) dialFailed(c *Conn, err error) *DialError {
 	return &DialError{Server: s.Name, Timeout: class == dialTimeout, Err: err, class: class}
 }
 
-// dial connects a new connection, and shakes hands.
+// dial connects a new connection, and does the handshake.
 func (c *Conn) dial() error {
 	config := &c.pool.config
 	ctx, stop := context.WithTimeout(context.Background(), config.ConnectTimeout)

@@ -23,7 +23,7 @@ var (
 // ErrInterrupted is the error of a connection on which Interrupt was called.
 var ErrInterrupted = errors.New("interrupted")
 
-// DialError says that no server could be connected to; it is about the one tried last.
+// DialError means that no server could be connected to; it is about the one tried last.
 type DialError struct {
 	Server  string // its name
 	Timeout bool
@@ -37,16 +37,15 @@ func (e *DialError) Error() string { return fmt.Sprintf("upstream %s: %v", e.Ser
 // Unwrap returns the cause.
 func (e *DialError) Unwrap() error { return e.Err }
 
-// IOError says that a connection failed within a request.
+// IOError means that a connection failed within a request.
 type IOError struct {
 	Server string // its name
-	// Stale says that a pooled connection was found closed, or with something unasked on it,
-	// before a byte of the request was written: the request may be sent again, whatever it
-	// asks for.
+	// Stale means that a pooled connection was found closed, or with unasked data, before a byte of the
+	// request was written: any request may be sent again.
 	Stale bool
-	// Answered says that a byte of an answer was read since the connection was lent. If not,
-	// and if the connection is Reused, the server may have closed it while the request was on
-	// its way: an idempotent one may be sent again.
+	// Answered means that a byte of an answer was read since the connection was lent. If not, and if the
+	// connection is Reused, the server may have closed it while the request was on its way: an idempotent one
+	// may be sent again.
 	Answered bool
 	Timeout  bool
 	Err      error // io.EOF: closed by the server
@@ -66,17 +65,17 @@ type dialClass uint8
 
 const (
 	dialOther   dialClass = iota
-	dialRefused           // nobody listens
+	dialRefused           // nothing listens
 	dialTimeout
-	dialResolve // no address by that name
-	dialTLS     // the handshake failed, or the certificate
+	dialResolve // no address with that name
+	dialTLS     // the handshake failed, or the certificate is invalid
 	dialLocal   // no descriptor or port is free here
 	dialClasses
 )
 
 var dialClassNames = [dialClasses]string{"other", "refused", "timeout", "resolve", "tls", "local"}
 
-// classOf sorts the errors of dials and handshakes.
+// classOf classifies the errors of dials and handshakes.
 func classOf(err error) dialClass {
 	var timeout interface{ Timeout() bool }
 	switch {

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// line is who has a turn, which is a connection or room for one, and who waits for one, by
-// client. Pool.mu guards it, with all that it leads to.
+// line has the turns in use (a turn is a connection or room for one) and the requests that wait for one, by
+// client. Pool.mu guards it, with everything it leads to.
 type line struct {
 	clients map[netip.Addr]*client
 	turns   int     // in use
-	len     int     // who waits
-	next    *client // whose turn is next, of those that wait; they are a ring
-	ring    int     // how many these are
+	len     int     // waiting requests
+	next    *client // the client to get the next turn, in a ring of those that wait
+	ring    int     // length of the ring
 
-	freeClients *client // to be used again, linked by next
+	freeClients *client // to be reused, linked by next
 	freeWaiters *waiter // likewise, by behind
 
 	served, full, timedOut, left uint64
@@ -22,7 +22,7 @@ type line struct {
 
 // client has turns or waits for some.
 type client struct {
-	who         netip.Addr // the zero one stands for all that are not known
+	who         netip.Addr // the zero address stands for all unknown clients
 	turns       int
 	waiting     int
 	first, last *waiter
@@ -31,13 +31,13 @@ type client struct {
 
 // waiter is a request that waits.
 type waiter struct {
-	client         *client // nil: it has left the line
+	client         *client // nil: it has left the queue
 	turn           chan error
 	timer          *time.Timer
-	before, behind *waiter // of the same client
+	before, behind *waiter // waiters of the same client
 }
 
-// client returns the one of an address, to be forgotten when it has nothing any more.
+// client returns an address's client, which is forgotten when it has nothing any more.
 func (l *line) client(who netip.Addr) *client {
 	c := l.clients[who]
 	if c != nil {
@@ -62,11 +62,11 @@ func (l *line) forget(c *client) {
 	}
 }
 
-// add has somebody wait behind others of the client.
+// add adds a waiter behind others of the client.
 func (l *line) add(c *client) *waiter {
 	w := l.freeWaiters
 	if w == nil {
-		w = &waiter{turn: make(chan error, 1), timer: time.NewTimer(time.Hour)} // who gives a turn does not wait
+		w = &waiter{turn: make(chan error, 1), timer: time.NewTimer(time.Hour)} // whoever gives a turn does not wait
 	} else {
 		l.freeWaiters, w.behind = w.behind, nil
 	}
@@ -102,7 +102,7 @@ func (l *line) remove(w *waiter) {
 	}
 }
 
-// enter adds a client to the ring, as the last one to have its turn.
+// enter adds a client to the end of the ring.
 func (l *line) enter(c *client) {
 	if l.ring++; l.next == nil {
 		l.next, c.next, c.prev = c, c, c

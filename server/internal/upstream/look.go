@@ -10,12 +10,11 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/nowait"
 )
 
-// Stale takes one look without waiting, and reports whether the server has closed the
-// connection or sent something unasked. The first Ask or Write after Get does the same and
-// fails with IOError.Stale, if nobody has called this.
+// Stale checks, without waiting, whether the server has closed the connection or sent something unasked. If
+// it has not been called, the first Ask or Write after Get does the same and fails with IOError.Stale.
 func (c *Conn) Stale() bool { return c.look() != nil }
 
-// look returns why the connection is stale, and does not look twice.
+// look returns why the connection is stale, and does not check twice.
 func (c *Conn) look() error {
 	if c.clean {
 		return nil
@@ -25,7 +24,7 @@ func (c *Conn) look() error {
 	switch {
 	case c.raw != nil:
 		n, err = c.peek()
-	case c.under != nil: // through TLS, which may hold something already, or take a message of its own
+	case c.under != nil: // through TLS, which may have data already, or receive a message of its own
 		c.under.now = true
 		n, err = c.nc.Read(p[:])
 		c.under.now, c.readBy = false, time.Time{}
@@ -45,15 +44,14 @@ func (c *Conn) look() error {
 	return err
 }
 
-// pollable is the socket under TLS.
+// pollable is the socket below TLS.
 type pollable struct {
 	net.Conn
 	now     bool // reads do not wait
 	closing bool // writes may take closeTime
 }
 
-// closeTime is what the last message to a server may take that does not read. Package tls
-// would wait for 5 s.
+// closeTime bounds the last message to a server that does not read. Package tls would wait for 5 s.
 const closeTime = 100 * time.Millisecond
 
 // Read implements net.Conn.
@@ -72,11 +70,11 @@ func (s *pollable) SetWriteDeadline(t time.Time) error {
 	return s.Conn.SetWriteDeadline(t)
 }
 
-// shortWait is how long a look waits where it cannot be taken without.
+// shortWait is how long a check waits if it cannot avoid waiting.
 const shortWait = time.Millisecond
 
-// readNow reads what has arrived. Its error is the one of a deadline if that is nothing. The
-// deadline of reads is another one then.
+// readNow reads what has arrived. If that is nothing, its error is that of a deadline. It may change the read
+// deadline.
 func readNow(nc net.Conn, p []byte) (int, error) {
 	n, err := nowait.Read(nc, p, nil)
 	if !errors.Is(err, errors.ErrUnsupported) {

@@ -17,22 +17,22 @@ type Pool struct {
 	mu      sync.Mutex
 	closed  bool
 	servers []*server
-	turn    int // of servers, where the search for the least busy begins
+	turn    int // of servers: where the search for the least busy begins
 	ejected int // of servers
-	open    int // connections and room that is promised, to all servers
+	open    int // connections and promised room, to all servers
 	epoch   int // of the sweep
 	line    line
 
-	closing sync.Cond // a connection has been closed, to make room
+	closing sync.Cond // signals that a connection has been closed to make room
 
-	queued latency.Histogram // how long who has waited in line did
+	queued latency.Histogram // time that requests waited in the queue
 
 	sweeping bool          // the goroutine was started
 	stop     chan struct{} // closed by Close
 	swept    chan struct{} // closed by the goroutine
 }
 
-// New returns a pool, which dials when it is asked.
+// New returns a pool, which dials on demand.
 func New(c Config) *Pool {
 	c = c.withDefaults()
 	p := &Pool{config: c, start: time.Now(), stop: make(chan struct{}), swept: make(chan struct{})}
@@ -46,15 +46,14 @@ func New(c Config) *Pool {
 
 // Waiter is whoever wants a connection.
 type Waiter interface {
-	// BeginQueue is called when it has to wait in line. What it returns is closed when it
-	// does not any more.
+	// BeginQueue is called when the request has to wait in the queue. The result is closed when it gives up.
 	BeginQueue() (cancel <-chan struct{})
 }
 
-// Get returns a connection to the server with the fewest in use: an idle one, unless it has
-// to be fresh, else a new one. If there may be no more, or no more for the client, it waits in
-// line. w may be nil. who is the zero address if it is not known, and has no share then. Its
-// error is ErrQueueFull, ErrQueueTimeout, ErrCanceled, ErrClosed or a *[DialError].
+// Get returns a connection to the server with the fewest in use: an idle one, unless fresh is set, else a new
+// one. If there may be no more, or no more for the client, it waits in the queue. w may be nil. who is the
+// zero address for an unknown client, which has no share. Its error is ErrQueueFull, ErrQueueTimeout,
+// ErrCanceled, ErrClosed or a *[DialError].
 func (p *Pool) Get(who netip.Addr, w Waiter, fresh bool) (*Conn, error) {
 	p.mu.Lock()
 	owner, err := p.enterLocked(who, w)
@@ -71,8 +70,8 @@ func (p *Pool) Get(who netip.Addr, w Waiter, fresh bool) (*Conn, error) {
 	return c, nil
 }
 
-// connLocked unlocks, and returns a connection to whoever has a turn: there is room for a new
-// one, or there are idle ones.
+// connLocked unlocks, and returns a connection for the owner of a turn: there is room for a new one, or there
+// are idle ones.
 func (p *Pool) connLocked(fresh bool) (*Conn, error) {
 	turn := p.turn
 	s := p.chooseLocked(nil)
@@ -83,7 +82,7 @@ func (p *Pool) connLocked(fresh bool) (*Conn, error) {
 		p.mu.Unlock()
 		return c, nil
 	}
-	p.turn = turn // dial chooses again, and else a server without idle connections would never have its turn
+	p.turn = turn // dial chooses again, or a server without idle connections would never be chosen
 	spare := p.roomLocked(s)
 	p.mu.Unlock()
 	if spare != nil {
@@ -92,7 +91,7 @@ func (p *Pool) connLocked(fresh bool) (*Conn, error) {
 	return p.dial(fresh)
 }
 
-// lendLocked gives a connection that is in no list to somebody.
+// lendLocked lends a connection that is in no list.
 func (p *Pool) lendLocked(c *Conn) {
 	if c.lent {
 		panic("BUG: upstream: a connection was lent twice")
@@ -102,8 +101,8 @@ func (p *Pool) lendLocked(c *Conn) {
 	c.server.requests++
 }
 
-// roomLocked finds room for one more connection: if need be that of an idle one, which is to
-// be closed. All others may be about to close: it waits for one.
+// roomLocked finds room for one more connection, if necessary that of an idle one, which must then be closed.
+// If all others are being closed, it waits for one.
 func (p *Pool) roomLocked(s *server) (spare *Conn) {
 	for p.open >= p.config.MaxConnections {
 		if spare = p.spareLocked(s); spare != nil {
@@ -115,8 +114,8 @@ func (p *Pool) roomLocked(s *server) (spare *Conn) {
 	return nil
 }
 
-// spareLocked takes an idle connection away to make room: of the server s if it has one,
-// which then did not suit, else of the one with the most. The oldest goes.
+// spareLocked takes an idle connection away to make room: from the server s if it has one, which then was not
+// suitable, else from the one with the most. The oldest goes.
 func (p *Pool) spareLocked(s *server) *Conn {
 	for _, other := range p.servers {
 		if s.idle.newest == nil || other.idle.len > s.idle.len && s != other {
@@ -130,8 +129,8 @@ func (p *Pool) spareLocked(s *server) *Conn {
 	return c
 }
 
-// Put returns a connection whose last answer was read to its end, and on which nothing is
-// left over: it may serve another request. That counts as an answer of its server.
+// Put returns a connection whose last answer was read to its end and that has nothing left over: it may serve
+// another request. That counts as an answer of its server.
 func (p *Pool) Put(c *Conn) {
 	p.mu.Lock()
 	s, owner := c.returnLocked()
@@ -154,18 +153,18 @@ func (p *Pool) Put(c *Conn) {
 // Outcome is what a request that ended its connection says about the server.
 type Outcome uint8
 
-// What [Pool.Discard] is told.
+// The outcomes for [Pool.Discard].
 const (
-	// Fine means that there was an answer, after which the connection cannot be used again.
+	// Fine means that there was an answer, after which the connection cannot be reused.
 	Fine Outcome = iota
 	// Failed counts against the server: no head of an answer came, or nonsense.
 	Failed
-	// Unknown says nothing about the server: the client left before the answer, or a
-	// pooled connection was closed already.
+	// Unknown says nothing about the server: the client left before the answer, or a pooled connection had
+	// been closed.
 	Unknown
 )
 
-// Discard closes a connection that may not be used again.
+// Discard closes a connection that must not be reused.
 func (p *Pool) Discard(c *Conn, o Outcome) {
 	p.mu.Lock()
 	s, owner := c.returnLocked()
@@ -188,13 +187,13 @@ func (p *Pool) Discard(c *Conn, o Outcome) {
 	}
 }
 
-// end closes a connection that is in no list and gives its room away.
+// end closes a connection that is in no list and releases its room.
 func (p *Pool) end(c *Conn) {
 	c.close()
 	p.release()
 }
 
-// release gives room back.
+// release releases room.
 func (p *Pool) release() {
 	p.mu.Lock()
 	p.open--
@@ -202,7 +201,7 @@ func (p *Pool) release() {
 	p.mu.Unlock()
 }
 
-// endAll is end for connections that are linked by their older.
+// endAll is end for connections that are linked by their older field.
 func (p *Pool) endAll(c *Conn) {
 	for c != nil {
 		next := c.older
@@ -212,8 +211,8 @@ func (p *Pool) endAll(c *Conn) {
 	}
 }
 
-// Close closes what is idle and sends away who waits. Lent connections are closed when
-// they are returned. Get returns ErrClosed from now on.
+// Close closes idle connections and sends waiting requests away. Lent connections are closed when they are
+// returned. Get returns ErrClosed from now on.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	if p.closed {

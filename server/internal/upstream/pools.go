@@ -2,16 +2,16 @@ package upstream
 
 import "sync"
 
-// Pools are the pools that have been in use, one after the other. Counts go on when one
-// replaces another. The zero value has none. It is safe for concurrent use.
+// Pools are the pools used so far, one after the other. Counts continue when one replaces another. The zero
+// value has none. It is safe for concurrent use.
 type Pools struct {
 	mu      sync.Mutex
 	current *Pool
 	retired []*Pool // closed, with connections that are still lent
-	past    Stats   // of those before; what they hold is 0
+	past    Stats   // of earlier ones; their levels are 0
 }
 
-// Set has another pool be the current one, and closes the one before.
+// Set replaces the current pool and closes the previous one.
 func (s *Pools) Set(next *Pool) {
 	s.mu.Lock()
 	last := s.current
@@ -39,7 +39,7 @@ func (s *Pools) Close() {
 	}
 }
 
-// Stats adds up what all have counted, the servers of the current one first. There must be one.
+// Stats adds up all counts, the current pool's servers first. There must be one.
 func (s *Pools) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +51,7 @@ func (s *Pools) Stats() Stats {
 	return sum
 }
 
-// EndSecond drops pools of which no connection is lent any more; their counts stay.
+// EndSecond drops pools with no lent connections; their counts stay.
 func (s *Pools) EndSecond() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,8 +74,7 @@ func (s *Stats) inUse() (n int) {
 	return n
 }
 
-// add adds the counts of other pools, server by server. One that is in no current pool is not
-// ejected from it.
+// add adds another pool's counts, server by server. A server that is not in the current pool is not ejected.
 func (s *Stats) add(o Stats) {
 	s.Queue += o.Queue
 	s.Served += o.Served

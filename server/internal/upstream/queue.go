@@ -6,15 +6,13 @@ import (
 	"time"
 )
 
-// fair reports whether who has some of all may have one more, where so many are left: the
-// first one always, and more while that leaves a fourth of what it has. So one client alone
-// gets four in five, two get four in nine each, and there is always one left for the next.
-// Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches",
-// 1998.
+// fair reports whether a client that has some turns may have one more, if so many are left: the first one
+// always, and more while that leaves a fourth of what it has. So one client alone gets four in five, two get
+// four in nine each, and there is always one left for the next. Choudhury and Hahne, "Dynamic queue length
+// thresholds for shared-memory packet switches", 1998.
 func fair(has, left int) bool { return left > 0 && (has == 0 || has < 4*(left-1)) }
 
-// mayLocked reports whether a client may have one more turn. Clients that are not known
-// have no share.
+// mayLocked reports whether a client may have one more turn. Unknown clients have no share.
 func (p *Pool) mayLocked(c *client) bool {
 	switch left := p.config.MaxConnections - p.line.turns; {
 	case !c.who.IsValid():
@@ -58,8 +56,8 @@ func (p *Pool) enterLocked(who netip.Addr, w Waiter) (*client, error) {
 	return nil, err
 }
 
-// waitLocked waits for a turn, without the lock. One that comes in the very moment in which
-// the time is up is taken; if the request has gone, the next one gets it.
+// waitLocked waits for a turn, without the lock. A turn that comes just as the time is up is taken; if the
+// request has gone, the next one gets it.
 func (p *Pool) waitLocked(w *waiter, by Waiter) (err error) {
 	c := w.client
 	p.mu.Unlock()
@@ -97,7 +95,7 @@ func (p *Pool) waitLocked(w *waiter, by Waiter) (err error) {
 	return err
 }
 
-// leaveLocked gives the turn of a client back.
+// leaveLocked returns a client's turn.
 func (p *Pool) leaveLocked(c *client) {
 	c.turns--
 	p.line.turns--
@@ -111,7 +109,7 @@ func (p *Pool) leave(c *client) {
 	p.mu.Unlock()
 }
 
-// nextLocked gives turns, one client after the other, to all that may have one.
+// nextLocked gives turns, client by client, to all that may have one.
 func (p *Pool) nextLocked() {
 	l := &p.line
 	for passed := 0; passed < l.ring && l.turns < p.config.MaxConnections; {
@@ -129,11 +127,11 @@ func (p *Pool) nextLocked() {
 	}
 }
 
-// displace makes room in a line that is full for a client of which fewer wait than of others:
-// the last one of the client with the most is sent away.
+// displace makes room in a full queue for a client with fewer waiting requests than others: the last one of
+// the client with the most is sent away.
 func (l *line) displace(c *client) bool {
 	if c.waiting*l.ring >= l.len {
-		return false // nearly all of a flood ends here
+		return false // most requests of a flood end here
 	}
 	most := l.next
 	for other := most.next; other != l.next; other = other.next {
@@ -150,7 +148,7 @@ func (l *line) displace(c *client) bool {
 	return true
 }
 
-// sendAwayLocked has nobody wait any more.
+// sendAwayLocked sends all waiting requests away.
 func (p *Pool) sendAwayLocked() {
 	for l := &p.line; l.next != nil; {
 		c := l.next

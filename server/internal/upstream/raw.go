@@ -12,14 +12,13 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/nowait"
 )
 
-// asking is an [Conn.Ask] that is going on: one callback of [syscall.RawConn.Read], which looks
-// and writes when it is called first, and reads when the poller has noticed the answer. By
-// way of [net.Conn] a request takes a read in vain more, and tells the scheduler of each
-// call. Go's poller is made ready before the first call, so it cannot miss the answer; whatever
-// had arrived before is found by the look.
+// asking is a [Conn.Ask] in progress: one callback of [syscall.RawConn.Read], which checks and writes in its
+// first call, and reads when the poller has noticed the answer. With [net.Conn] a request takes one more read
+// in vain, and involves the scheduler in each call. Go's poller is made ready before the first call, so it
+// cannot miss the answer; the check finds whatever had arrived before.
 type asking struct {
 	step    func(fd uintptr) bool
-	request []byte // what has not been written of it
+	request []byte // the unwritten rest
 	into    []byte // not empty
 	n       int    // of into
 	phase   askPhase
@@ -32,11 +31,11 @@ const (
 	askNew    askPhase = iota
 	askStale           // nothing was written
 	askPart            // the socket is full
-	askSent            // the answer is waited for
-	askFailed          // while it was written
+	askSent            // waiting for the answer
+	askFailed          // while writing
 )
 
-// reading and writing are a Read and a Write that are going on.
+// reading and writing are a Read and a Write in progress.
 type reading struct {
 	step    func(fd uintptr) bool
 	p       []byte
@@ -48,13 +47,13 @@ type reading struct {
 
 type writing struct {
 	step   func(fd uintptr) bool
-	p      []byte // what has not been written
-	waits  int    // len(p) when it waited last; -1: not yet
+	p      []byte // the unwritten rest
+	waits  int    // len(p) when it last waited; -1: not yet
 	called bool
 	err    error
 }
 
-// openRaw has the socket used directly, if there is one.
+// openRaw makes the socket be used directly, if there is one.
 func (c *Conn) openRaw() {
 	if c.raw = nowait.Raw(c.socket); c.raw != nil {
 		c.asking.step, c.reading.step, c.writing.step = c.askStep, c.readStep, c.writeStep
@@ -92,7 +91,7 @@ func (c *Conn) askRaw(request, into []byte) (int, error) {
 	return a.n, nil
 }
 
-// askStep is one call of the callback; it wants to be called again when something has arrived.
+// askStep is one call of the callback; it wants another call when something has arrived.
 func (c *Conn) askStep(fd uintptr) (done bool) {
 	a := &c.asking
 	if a.phase == askSent {
@@ -124,7 +123,7 @@ func (c *Conn) askStep(fd uintptr) (done bool) {
 	return true
 }
 
-// peek looks at what has arrived.
+// peek checks what has arrived.
 func (c *Conn) peek() (n int, err error) {
 	var p [1]byte
 	if failed := c.raw.Control(func(fd uintptr) { n, err = receive(fd, p[:], syscall.MSG_PEEK) }); failed != nil {
@@ -142,7 +141,7 @@ func (c *Conn) readRaw(p []byte, timeout time.Duration) (int, error) {
 	r.p, r.timeout, r.called, r.n, r.err = p, timeout, false, 0, nil
 	err := c.raw.Read(r.step)
 	if !r.called && errors.Is(err, os.ErrDeadlineExceeded) && !c.heading {
-		// The deadline was of an earlier read, and has passed since then.
+		// The deadline was for an earlier read, and has passed since.
 		if err = c.extendRead(timeout); err == nil {
 			err = c.raw.Read(r.step)
 		}
@@ -201,7 +200,7 @@ func (c *Conn) writeStep(fd uintptr) (done bool) {
 		switch {
 		case n > 0:
 		case err == syscall.EAGAIN: //nolint:errorlint // as send returns it
-			if len(w.p) != w.waits { // since the last wait something was written
+			if len(w.p) != w.waits { // something was written since the last wait
 				w.waits = len(w.p)
 				w.err = c.extendWrite()
 			}
@@ -214,7 +213,7 @@ func (c *Conn) writeStep(fd uintptr) (done bool) {
 	return true
 }
 
-// receive and send are those of nowait as Go has them: io.EOF at the end.
+// receive and send are those of nowait with Go's errors: io.EOF at the end.
 func receive(fd uintptr, p []byte, flags uintptr) (int, error) {
 	for {
 		n, errno := nowait.Receive(fd, p, flags)

@@ -17,7 +17,7 @@ const (
 	maxEjection     = 30 * time.Second
 )
 
-// server is a server and what is known of it. Pool.mu guards it.
+// server is a server and its state. Pool.mu guards it.
 type server struct {
 	Server
 	at    int // in Pool.servers
@@ -26,9 +26,9 @@ type server struct {
 
 	failures int // in a row
 	ejected  bool
-	pause    time.Duration // how long it is or was ejected
+	pause    time.Duration // how long it is or was last ejected
 	until    time.Time
-	era      uint // number of ejections: tells which requests began before the last one
+	era      uint // number of ejections: identifies requests from before the last one
 	probes   int  // requests that began while it was ejected
 
 	requests, dials, failed, ejections uint64
@@ -52,7 +52,7 @@ func newServer(s Server, at int) *server {
 	return &server{Server: s, at: at}
 }
 
-// chooseLocked returns the server to ask, but for those that were tried; nil if all were.
+// chooseLocked returns the server to ask, except those already tried, or nil.
 func (p *Pool) chooseLocked(tried []*server) *server {
 	var best, first *server
 	var now time.Time
@@ -72,7 +72,7 @@ func (p *Pool) chooseLocked(tried []*server) *server {
 				best = s
 			}
 		case s.probes == 0 && !now.Before(s.until):
-			return s // with one request; the others go on elsewhere
+			return s // with one request; the others use other servers
 		case first == nil || s.until.Before(first.until):
 			first = s
 		}
@@ -80,8 +80,8 @@ func (p *Pool) chooseLocked(tried []*server) *server {
 	return cmp.Or(best, first)
 }
 
-// beginLocked counts a request, which has a connection or is about to dial. The next search
-// begins behind this server.
+// beginLocked counts a request, which has a connection or is about to dial. The next search begins after this
+// server.
 func (s *server) beginLocked(c *Conn) {
 	s.inUse++
 	if c.pool.turn = s.at + 1; c.pool.turn == len(c.pool.servers) {
@@ -102,7 +102,7 @@ func (s *server) endLocked(c *Conn) {
 	}
 }
 
-// succeedLocked notes an answer. It reports whether the server is back.
+// succeedLocked records an answer. It reports whether the server is back.
 func (s *server) succeedLocked(p *Pool, c *Conn) (back bool) {
 	switch {
 	case !s.ejected:
@@ -115,14 +115,14 @@ func (s *server) succeedLocked(p *Pool, c *Conn) (back bool) {
 	return false
 }
 
-// ejection is what has to be done after a failure, without the lock.
+// ejection is what remains to be done after a failure, without the lock.
 type ejection struct {
 	begun bool
 	pause time.Duration
-	idle  *Conn // to be closed, linked by older
+	idle  *Conn // to close, linked by older
 }
 
-// failLocked notes a failure of a request that began in an era.
+// failLocked records a failure of a request that began in an era.
 func (s *server) failLocked(p *Pool, era uint) (out ejection) {
 	switch {
 	case s.ejected && era == s.era:
@@ -143,7 +143,7 @@ func (s *server) failLocked(p *Pool, era uint) (out ejection) {
 	return out
 }
 
-// carryOut closes the idle connections of a server that is ejected.
+// carryOut closes the idle connections of an ejected server.
 func (p *Pool) carryOut(s *server, e ejection) {
 	p.endAll(e.idle)
 	if e.begun {
@@ -187,7 +187,7 @@ func (l *list) remove(c *Conn) {
 	l.len--
 }
 
-// takeAll empties the list; what was in it stays linked by older.
+// takeAll empties the list; its connections stay linked by older.
 func (l *list) takeAll() *Conn {
 	all := l.newest
 	for c := all; c != nil; c = c.older {

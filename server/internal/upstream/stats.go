@@ -2,20 +2,20 @@ package upstream
 
 import "github.com/fastlimit/fastlimit/server/internal/latency"
 
-// Stats is what a pool has counted since it was made, and what it holds now.
+// Stats are a pool's counts since it was made, and its current levels.
 type Stats struct {
 	Servers []ServerStats
 
-	Queue    int    // who waits in line
-	Served   uint64 // who has waited and got a connection, or room for one
-	Full     uint64 // who was sent away since the line was full
-	TimedOut uint64 // who has waited in vain
-	Left     uint64 // whose client went while it waited
+	Queue    int    // waiting requests
+	Served   uint64 // waited and got a connection, or room for one
+	Full     uint64 // sent away because the queue was full
+	TimedOut uint64 // waited in vain
+	Left     uint64 // left while waiting
 
-	Queued latency.Counts // how long all but those in Full have waited
+	Queued latency.Counts // how long all of these waited, except those in Full
 }
 
-// ServerStats is the part of a server.
+// ServerStats are the counts of a server.
 type ServerStats struct {
 	Name    string
 	InUse   int // lent, or being dialled
@@ -29,8 +29,8 @@ type ServerStats struct {
 
 	DialErrors map[string]uint64 // by class; all classes are there
 
-	Connect   latency.Counts // until a connection was ready, TLS included; of those that failed too
-	FirstByte latency.Counts // from the first byte of a request to the first one of its answer
+	Connect   latency.Counts // until a connection was ready, including TLS, or failed
+	FirstByte latency.Counts // from the first byte of a request to the first byte of its answer
 }
 
 // Stats returns them.

@@ -26,8 +26,8 @@ func (p *Pool) sweepLocked() {
 	}()
 }
 
-// sweep closes connections that are idle for too long. Their age is counted in sweeps, so
-// that nobody reads a clock to return one.
+// sweep closes connections that have been idle too long. Their age is counted in sweeps, so that returning
+// one reads no clock.
 func (p *Pool) sweep() {
 	p.mu.Lock()
 	p.epoch++
