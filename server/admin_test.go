@@ -39,7 +39,7 @@ func TestInfo(t *testing.T) {
 	}
 }
 
-// What a listener tells clients of their limit is what the answers have.
+// The limit headers shown for a listener are those of its answers.
 func TestInfoOfHeaders(t *testing.T) {
 	t.Parallel()
 	s := told(t, perIP(), Listener{Headers: []HeaderSet{NoHeaders}}, Listener{Headers: []HeaderSet{XRateLimitLimitHeaders, RateLimitLegacyHeaders}, HeadersOn: HeadersAlways})

@@ -200,7 +200,7 @@ func bare(deny bool) *fasthttp.Server {
 	}
 }
 
-// BenchmarkHandler is the handler alone, ours beside a bare one.
+// BenchmarkHandler is the handler alone, compared with a bare one.
 func BenchmarkHandler(b *testing.B) {
 	allowed := perSecond()
 	allowed.Rules[0].Limit.Burst, allowed.Rules[0].Limit.Strict = 1<<40, false

@@ -12,8 +12,8 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/decide"
 )
 
-// Every case over a real connection; the server must answer and close, count
-// the reason, decide nothing and go on.
+// Every case over a real connection; the server must answer and close, count the reason, decide nothing and
+// keep serving.
 func TestBadRequests(t *testing.T) {
 	t.Parallel()
 	s := start(t, perIP(), func(c *Config) {

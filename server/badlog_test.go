@@ -66,8 +66,7 @@ func TestBadRequestLogsCannotBeForged(t *testing.T) {
 	}
 }
 
-// The running server ends its seconds by itself, and tells the last one when it
-// stops.
+// The running server ends its seconds on its own, and logs the last one when it stops.
 func TestBadRequestsReachTheLog(t *testing.T) {
 	t.Parallel()
 	s := start(t, perIP())

@@ -12,8 +12,8 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/decide"
 )
 
-// A body is dropped, never parsed as the next request: up to the bound the
-// connection goes on behind it, beyond it ends with the answer.
+// A body is dropped, never parsed as the next request: up to the bound the connection continues after it,
+// beyond it ends with the answer.
 func TestBodiesAreDropped(t *testing.T) {
 	t.Parallel()
 	set := perSecond()
@@ -86,7 +86,7 @@ func TestBrokenBodies(t *testing.T) {
 	}
 }
 
-// Who waits to be asked for the body is answered at once.
+// A client that waits to be asked for the body is answered at once.
 func TestExpectIsAnsweredWithoutTheBody(t *testing.T) {
 	t.Parallel()
 	s := start(t, perIP())
@@ -133,8 +133,8 @@ func TestExpectOfADecideBatch(t *testing.T) {
 	}
 }
 
-// An answer given before the body is read arrives, though the client goes on
-// sending: the connection is not reset under it.
+// An answer given before the body is read arrives, although the client keeps sending: the connection is not
+// reset under it.
 func TestAnswerBeforeTheBodyArrives(t *testing.T) {
 	t.Parallel()
 	set := perSecond()

@@ -34,7 +34,7 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 	eventually(t, func() bool { return s.conns.Open() == 0 })
 }
 
-// Who sends requests and reads no answer is cut off.
+// A client that sends requests and reads no answer is cut off.
 func TestClientThatDoesNotReadIsCut(t *testing.T) {
 	t.Parallel()
 	s := start(t, perIP(), func(c *Config) {

@@ -103,7 +103,7 @@ func TestBadCostIsDenied(t *testing.T) {
 	}
 }
 
-// Clients with a limit of their own are told that one.
+// Clients with a limit of their own are shown that one.
 func TestOverrideOverTheWire(t *testing.T) {
 	t.Parallel()
 	set := perIP()
@@ -135,7 +135,7 @@ func TestOverrideOverTheWire(t *testing.T) {
 	}
 }
 
-// A client at a rate that a proxy names is told that rate, and the next one another.
+// A client at a rate that a proxy names is shown that rate, and the next one another.
 func TestNamedRateOverTheWire(t *testing.T) {
 	t.Parallel()
 	set := perSecond()
@@ -157,7 +157,7 @@ func TestNamedRateOverTheWire(t *testing.T) {
 	}
 }
 
-// A cost of half a unit has six requests fit a burst of three, and clients are told units.
+// With a cost of half a unit six requests fit a burst of three, and clients are shown units.
 func TestFractionalCostOverTheWire(t *testing.T) {
 	t.Parallel()
 	set := perIP()

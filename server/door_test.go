@@ -49,8 +49,8 @@ func (r *running) atDoor() (n int) {
 	return int(at)
 }
 
-// Without anything to wait for all is answered at the door; with queues nothing is. The kernel holds
-// a connection back for one second only: where a request comes later than that, all begins anew.
+// If there is nothing to wait for everything is answered at the door; with queues nothing is. The kernel
+// holds a connection back for only one second: if a request comes later, everything starts over.
 func TestAnsweredAtTheDoor(t *testing.T) {
 	t.Parallel()
 	for wait, want := range map[time.Duration]int{0: 4, time.Millisecond: 0} {
@@ -199,8 +199,8 @@ func TestDoorDoesNotWaitForAnUpstream(t *testing.T) {
 	deniedWhile(t, s, func() { eventually(t, func() bool { return len(arrived) == others }) }, free)
 }
 
-// Who is held back by the kernel when the server drains, or when the listener goes, has the same
-// time to send its request as everybody else.
+// A client held back by the kernel when the server drains, or when the listener goes, has the same time to
+// send its request as everybody else.
 func TestHeldBackAtTheEnd(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(s *running){

@@ -75,8 +75,8 @@ func TestRequestsAreSampled(t *testing.T) {
 	}
 }
 
-// The time in line is counted of each request that waits, and shows in its decision too. A
-// connection that waits is in a state of its own.
+// The time in a queue is counted for each request that waits, and shows in its decision too. A connection
+// that waits has its own state.
 func TestTimeInLine(t *testing.T) {
 	t.Parallel()
 	s := start(t, waitRule(1))

@@ -18,7 +18,7 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// told is a server whose listeners answer as styles does.
+// told is a server whose listeners answer in these styles.
 func told(t *testing.T, set policy.Settings, styles ...Listener) *running {
 	return start(t, set, func(c *Config) {
 		c.Listeners = styles

@@ -10,8 +10,7 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/decide"
 )
 
-// An hour is kept, a minute at a time, with what has come since; counters that begin anew take
-// nothing away.
+// An hour is kept, by the minute, with what has come since; counters that restart take nothing away.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	var h history

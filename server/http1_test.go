@@ -8,9 +8,9 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/http1"
 )
 
-// The corpus through package http1 by itself: it reads as many requests as a server
-// answers with 200, and refuses the rest. More only where the policy refuses a
-// name or a path that HTTP does not, and never more than the reference reads.
+// The corpus through package http1 alone: it reads as many requests as a server answers with 200, and refuses
+// the rest. More only where the policy refuses a name or a path that HTTP does not, and never more than the
+// reference reads.
 func TestHTTP1ReadsTheCorpus(t *testing.T) {
 	t.Parallel()
 	for _, it := range streams.Corpus() {

@@ -117,7 +117,7 @@ func (f *framer) refusedUntilPing() (n int) {
 	}
 }
 
-// Trailers are no request, and a flood is charged while it goes on.
+// Trailers are not requests, and a flood is charged while it lasts.
 func TestHTTP2FloodsAreChargedAtOnce(t *testing.T) {
 	t.Parallel()
 	s := start(t, perIP(), withTLS(t))

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// framer is a client of HTTP/2 that sends what it is told.
+// framer is a client of HTTP/2 that sends given frames.
 type framer struct {
 	*http2.Framer
 	t    testing.TB

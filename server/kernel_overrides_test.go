@@ -9,8 +9,8 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/decide"
 )
 
-// Of a network that is banned the kernel is given whoever has asked alone, where a neighbour
-// may have a limit of its own: that one is not charged to the network, and is served.
+// In a banned network only the client that asked is passed to the kernel if a neighbour may have a limit of
+// its own: that one is not charged to the network, and is served.
 func TestNetworksWithOverridesInTheKernel(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ override, want string }{

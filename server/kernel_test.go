@@ -22,9 +22,9 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/expel"
 )
 
-// At a ban the kernel is told, and of the client's connections none is left: not one that is
-// idle, one with half a head, one that is accepted later. Others are served. Once an
-// operator has ended the ban, the client is too.
+// A ban is sent to the kernel, and none of the client's connections is left: not one that is idle, one with
+// half a head, one that is accepted later. Others are served. Once an operator has ended the ban, the client
+// is too.
 func TestAtABan(t *testing.T) {
 	t.Parallel()
 	for name, ask := range map[string]func(c net.Conn) int{
@@ -187,9 +187,8 @@ func TestNeverGivenToTheKernel(t *testing.T) {
 	}
 }
 
-// In shadow mode, and while the kernel does not do as it is told, banned clients keep their
-// connections and get their answers. (A request that stalls on its way to the feed prolongs its
-// ban there, which counts as added once more.)
+// In shadow mode, and while the kernel fails, banned clients keep their connections and get their answers. (A
+// request that stalls on its way to the feed prolongs its ban there, which counts as added once more.)
 func TestKernelThatDropsNothing(t *testing.T) {
 	t.Parallel()
 	for _, shadow := range []bool{true, false} {
@@ -215,8 +214,8 @@ func TestKernelThatDropsNothing(t *testing.T) {
 	}
 }
 
-// What an operator bans is told whole, as soon as somebody in it asks; where that may not be,
-// whoever asks alone. An address of an IPv6 /64 does not cost the others theirs.
+// An operator's ban is sent whole as soon as somebody in it asks, or only for that client if the whole is not
+// allowed. An address of an IPv6 /64 does not cost the others theirs.
 func TestOperatorsBansInTheKernel(t *testing.T) {
 	t.Parallel()
 	hour := time.Now().Add(time.Hour)

@@ -85,7 +85,7 @@ func TestLongHeadWithABody(t *testing.T) {
 	}
 }
 
-// A long head that stalls is told so in time.
+// A long head that stalls gets an answer in time.
 func TestStalledLongHead(t *testing.T) {
 	t.Parallel()
 	s := start(t, perIP(), func(c *Config) { c.Connections.HeaderTimeout = 300 * time.Millisecond })

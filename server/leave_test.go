@@ -35,8 +35,8 @@ func TestIdleLimitIsNoBadRequest(t *testing.T) {
 	}
 }
 
-// In a drain everybody who sends gets an answer, the last one of the
-// connection, and who does not send is told; nobody waits for the time limit.
+// In a drain every client that sends gets an answer, the last one of the connection, and others see its end;
+// nobody waits for the time limit.
 func TestDrainAnswersEverybody(t *testing.T) {
 	t.Parallel()
 	set := perSecond()

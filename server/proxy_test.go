@@ -45,7 +45,7 @@ func TestProxyIgnoresOriginalRequests(t *testing.T) {
 	}
 }
 
-// The access log has what the upstream has answered, and what was answered in its place.
+// The access log has the upstream's answers, and those given in their place.
 func TestProxyAccessLog(t *testing.T) {
 	t.Parallel()
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

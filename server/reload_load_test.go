@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// A change of upstream is for the next request: one that has a connection keeps it, however
-// long its answer takes. Counts go on.
+// A change of upstream applies to the next request: one that has a connection keeps it, however long its
+// answer takes. Counts continue.
 func TestReloadUpstream(t *testing.T) {
 	t.Parallel()
 	hold := make(chan struct{})
@@ -73,8 +73,8 @@ func TestReloadUpstream(t *testing.T) {
 	}
 }
 
-// A hundred reloads under load, each with other listeners beside one that stays: no request is
-// lost, and nothing is left behind.
+// A hundred reloads under load, each with other listeners next to one that stays: no request is lost, and
+// nothing is left behind.
 func TestReloadsLoseNothing(t *testing.T) {
 	t.Parallel()
 	s := start(t, generous(), func(c *Config) { c.Drain.Timeout = 5 * time.Second })

@@ -16,9 +16,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// sideOf is a snapshot all of whose answers tell that they are of it: the rule is
-// called after it, denials have its status, only side "a" knows /v1/decide, and
-// side "b" has a deny list.
+// sideOf is a snapshot whose answers all show that they are its own: the rule is named after it, denials have
+// its status, only side "a" knows /v1/decide, and side "b" has a deny list.
 func sideOf(t *testing.T, name string) *decide.Snapshot {
 	t.Helper()
 	set := perIP()

@@ -35,8 +35,8 @@ func (r *running) groups(t *testing.T, by string, all int) (got map[string]strin
 	return got
 }
 
-// Requests are told apart by what they come from, ask for and are answered with, whatever rules
-// there are, and by the path that rules see.
+// Requests are grouped by where they come from, what they ask for and how they are answered, whatever the
+// rules, and by the path that rules see.
 func TestTopBy(t *testing.T) {
 	t.Parallel()
 	set := perIP()

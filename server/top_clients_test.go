@@ -20,8 +20,7 @@ func nameOf(addr string) string {
 	return "4" + string(b[:])
 }
 
-// What holds for a client stands beside what it sends: the limit that is its own, and who
-// has banned it for how long.
+// A client's state is shown next to what it sends: its own limit, and who has banned it for how long.
 func TestTopSaysWhatHolds(t *testing.T) {
 	t.Parallel()
 	set := perSecond()

@@ -13,9 +13,9 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// While requests wait live overrides come and go, each time with another snapshot, and tiers
-// are dropped in which somebody waits: everybody is admitted by the limit that it came by,
-// nobody loses a place, and the counters of the rule have them all. Run with -race.
+// While requests wait live overrides come and go, each time with another snapshot, and tiers are dropped in
+// which requests wait: all are admitted by the limit that they came by, nobody loses a slot, and the counters
+// of the rule have them all. Run with -race.
 func TestWaitWhileSnapshotsChange(t *testing.T) {
 	t.Parallel()
 	set := waitRule(1)
@@ -99,8 +99,8 @@ func wantAll(t *testing.T, c net.Conn, n int) {
 	}
 }
 
-// Who waits by a rule that a reload has replaced, with a limiter that does not go on with
-// the old one, is let go in a drain all the same, however long ago the reload was.
+// A request that waits for a replaced rule, with a limiter that is not the old one's successor, is released
+// in a drain too, however long ago the reload was.
 func TestDrainLetsWaitersOfReplacedRulesGo(t *testing.T) {
 	t.Parallel()
 	for _, seconds := range []int{0, 100} {

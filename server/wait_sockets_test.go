@@ -71,8 +71,8 @@ func dialSecure(header string) func(t *testing.T, network, addr string) net.Conn
 	}
 }
 
-// Whatever a listener is, a client that hangs up gives its place up, however much it has
-// sent behind the request that waits; and of one that stays no byte is lost.
+// On any listener, a client that hangs up gives up its slot, however much it has sent behind the request that
+// waits; and of one that stays no byte is lost.
 func TestWaitOnEverySocket(t *testing.T) {
 	t.Parallel()
 	for kind, in := range entrances {

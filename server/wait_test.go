@@ -53,9 +53,9 @@ func answers(t *testing.T, c net.Conn, n int) (codes []int, last *http.Response)
 	return codes, last
 }
 
-// A client that leaves gives its place up: by a FIN, by a reset, and if its FIN had come with
-// the request. Answers to requests before are sent before the wait; one that only
-// half-closes reads its denial; what it has sent behind is answered too.
+// A client that leaves gives up its slot: by a FIN, by a reset, and if its FIN came with the request. Answers
+// to earlier requests are sent before the wait; one that only half-closes reads its denial; what it has sent
+// behind is answered too.
 func TestWaitingClientLeaves(t *testing.T) {
 	t.Parallel()
 	for name, request := range ways {
@@ -108,8 +108,8 @@ func TestWaitingClientLeaves(t *testing.T) {
 	}
 }
 
-// A waiting request is neither idle nor slow: no timeout ends it, however short they are. Its
-// turn comes, it is admitted, and the connection goes on with what was sent behind it.
+// A waiting request is neither idle nor slow: no timeout ends it, however short. Its turn comes, it is
+// admitted, and the connection continues with what was sent behind it.
 func TestWaitOutlastsTimeouts(t *testing.T) {
 	t.Parallel()
 	for name, request := range ways {
@@ -186,8 +186,8 @@ func TestDrainLetsWaitersGo(t *testing.T) {
 	}
 }
 
-// Where connections run short, who waits in line makes room before those who are idle: it
-// exceeds its limit. Who came last goes first, and is told.
+// Where connections run short, waiting requests make room before idle connections: their clients exceed a
+// limit. The latest one goes first, and gets an answer.
 func TestWaiterMakesRoom(t *testing.T) {
 	t.Parallel()
 	set := waitRule(2)

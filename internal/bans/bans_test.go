@@ -181,7 +181,7 @@ func TestBanListUnban(t *testing.T) {
 	})
 }
 
-// What is in force without the set's doing is told: the allow list.
+// An answer also reports the allow list, which stays in force.
 func TestAnswersNameWhoStaysAllowed(t *testing.T) {
 	t.Parallel()
 	w := build(t)
@@ -356,7 +356,7 @@ func TestMostBans(t *testing.T) {
 	})
 }
 
-// Changes and lists beside each other, under -race: the last state is what was said last.
+// Concurrent changes and lists, under -race: the final state is the one last requested.
 func TestAtOnce(t *testing.T) {
 	t.Parallel()
 	w := build(t)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Memory is an upper bound: scattered IPv6 addresses take the most, and a snapshot beside the
-// one that is being replaced shares nearly all.
+// Memory is an upper bound: scattered IPv6 addresses take the most, and a snapshot shares nearly everything
+// with the one that it replaces.
 func TestMemory(t *testing.T) { // not parallel: it counts the heap
 	heap := func() int64 {
 		runtime.GC()

@@ -125,7 +125,7 @@ func TestBansOfRules(t *testing.T) {
 	})
 }
 
-// Whoever was unbanned begins anew: as many denials as for the first ban, and its length.
+// An unbanned client starts over: as many denials as for the first ban, and its length.
 func TestUnbanForgets(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

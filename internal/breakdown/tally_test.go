@@ -23,8 +23,8 @@ func streams(rng *rand.Rand, n int) (all []Request) {
 	return all
 }
 
-// Each group of a table has as many requests as it is told to, within its error; each that has
-// more than its share of a table is there; and nothing is in two groups that are shown.
+// Each group of a table has its reported number of requests, within its error; each with more than its share
+// of a table is there; and nothing is in two groups that are shown.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -138,7 +138,7 @@ func TestLoudClient(t *testing.T) {
 	}
 }
 
-// A group is told even if a crowd has come that would not fit the table.
+// A group is shown even if it comes with a crowd that does not fit the table.
 func TestGroupInACrowd(t *testing.T) {
 	t.Parallel()
 	tally, rng := new(Tally), rand.New(rand.NewPCG(3, 4))
@@ -155,7 +155,7 @@ func TestGroupInACrowd(t *testing.T) {
 	}
 }
 
-// Whoever has no name, address or status is in no group, and not in the total.
+// A request without a name, address or status is in no group, and not in the total.
 func TestNobody(t *testing.T) {
 	t.Parallel()
 	tally := new(Tally)

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A reload goes on with what a store has said of its clock: looking at this
-// machine's again would move the line away from the store's, and back by the next
-// answer, so that filter and sketch admit a share of the limit once more.
+// A reload keeps what a store has said about its clock: reading this machine's clock again would move the
+// line away from the store's, and the next answer back, so that filter and sketch would admit a share of the
+// limit again.
 func TestReloadKeepsTheStoresTime(t *testing.T) {
 	t.Parallel()
 	for _, ahead := range []time.Duration{-time.Minute, time.Minute} { // of the store
@@ -44,8 +44,8 @@ func TestLateAnswerAfterTheStoreIsGone(t *testing.T) {
 	}
 }
 
-// TestResume: the wall time by which windows begin goes on as in a process that runs on: it does not
-// step back with the wall clock, or clients would be denied for a window that is to come.
+// TestResume: the wall time by which windows begin continues as in a process that keeps running: it does not
+// step back with the wall clock, or clients would be denied for a window in the future.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	ahead := time.Duration(time.Now().Add(5 * time.Hour).UnixNano())

@@ -138,8 +138,7 @@ func TestEarlyReading(t *testing.T) {
 	}
 }
 
-// Readings of the line by many at once agree with what it was told, and step back
-// for none of them.
+// Concurrent readings of the line agree with its source, and never step back.
 func TestWallLineConcurrently(t *testing.T) {
 	t.Parallel()
 	w := newWallTrace(false)

@@ -204,8 +204,8 @@ func TestAuditReportsFaults(t *testing.T) {
 	}
 }
 
-// What others bring to a bucket is not held against the limiter: a merge, and what a limiter that
-// was replaced settles.
+// What others add to a bucket is not held against the limiter: a merge, and what a replaced limiter
+// reconciles.
 func TestAuditOfWhatOthersCharge(t *testing.T) {
 	t.Parallel()
 	limiter := func() *Limiter {

@@ -79,8 +79,8 @@ func (b *banTruth) banned(at, left time.Duration, exactly bool) error {
 	return nil
 }
 
-// judgeBans judges what a decision means to the bans of client c. done tells that a ban has
-// decided, which was judged.
+// judgeBans checks what a decision means for the bans of client c. done means that a ban has decided, which
+// was checked.
 func (w *world) judgeBans(c int, n uint64, at time.Duration, rules []int, d limit.Decision, by int) (done bool, err error) {
 	banned := !d.Allowed && d.Stage == limit.StageBan
 	for i, rule := range rules {

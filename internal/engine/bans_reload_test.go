@@ -59,8 +59,8 @@ func TestModesAndBans(t *testing.T) {
 	}
 }
 
-// A ban that begins in an old limiter is told to the new one, whose table is another, and one
-// that it takes over lasts no longer than the new Max.
+// A ban that begins in an old limiter is passed to the new one, which has another table, and one that it
+// takes over lasts no longer than the new Max.
 func TestBansOfTheOldLimiter(t *testing.T) {
 	t.Parallel()
 	old := mustNew(t, banRule("a"))

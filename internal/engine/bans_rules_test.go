@@ -27,8 +27,8 @@ func wantStages(t *testing.T, what string, take func() limit.Decision, want stri
 	}
 }
 
-// Of several rules a ban decides before all tables, the longest of several is told, and a
-// banned request is charged nowhere. A shadow rule bans in shadow.
+// Among several rules a ban decides before all tables, the longest of several is returned, and a banned
+// request is charged nowhere. A shadow rule bans in shadow mode.
 func TestBansOfSeveralRules(t *testing.T) {
 	t.Parallel()
 	shadow := withBan(strictRule("shadow", 1, time.Hour, 2), limit.BanPolicy{After: 1, For: time.Hour})
@@ -80,8 +80,8 @@ func TestBansOfSeveralRules(t *testing.T) {
 	}
 }
 
-// What only asks, what costs nothing, and a Settle that does not fit count towards no ban;
-// TakeUpTo counts if it takes nothing. Whoever is banned is assured of nothing.
+// A peek, a cost of 0, and a Settle that does not fit count towards no ban; TakeUpTo counts if it takes
+// nothing. A banned client is assured of nothing.
 func TestWhatCounts(t *testing.T) {
 	t.Parallel()
 	lim := mustNew(t, withBan(strictRule("a", 1, time.Hour, 2), limit.BanPolicy{After: 2, For: time.Minute}))
@@ -227,8 +227,8 @@ func TestBansWithAStore(t *testing.T) {
 	}
 }
 
-// A request that would wait for too long is denied, and counts. One for which there is no
-// place does not: others have taken those.
+// A request that would wait too long is denied, and counts. One without a free slot does not: others have
+// taken the slots.
 func TestBansAndWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := withBan(waitRule("a", 1, 1, time.Second), limit.BanPolicy{After: 2, For: time.Minute})

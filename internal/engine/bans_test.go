@@ -18,9 +18,9 @@ func banRule(name string) limit.RuleConfig {
 	return c
 }
 
-// TestConformingIsNeverBanned has 10^6 clients live through histories that conform, beside
-// others that flood, where everything collides: sketch, filter, buckets' sets, and the sets of
-// a table of bans that has room for seven, by a policy that bans at the first denial.
+// TestConformingIsNeverBanned runs 10^6 clients through conforming histories, together with others that
+// flood, where everything collides: sketch, filter, buckets' sets, and the sets of a table of bans that has
+// room for seven, under a policy that bans at the first denial.
 func TestConformingIsNeverBanned(t *testing.T) {
 	t.Parallel()
 	histories := 1_000_000

@@ -40,10 +40,10 @@ func TestBurstLoweredAndRaised(t *testing.T) {
 	}
 }
 
-// TestAnySequenceOfLimits changes rate and burst at random, and sends what fits or nearly does. own is
-// what a client was admitted, by the rates in force, and never cut. Whoever fits the limit by
-// that is admitted, whatever limits there were before (P1). And what is admitted fits the limit, but
-// for at most the units by which bursts were lowered.
+// TestAnySequenceOfLimits changes rate and burst at random, and sends what fits or nearly does. own is what a
+// client was admitted, under the rates in force, and is never cut. A client within the limit by that is
+// admitted, whatever limits came before (P1). And what is admitted fits the limit, except for at most the
+// units by which bursts were lowered.
 func TestAnySequenceOfLimits(t *testing.T) {
 	t.Parallel()
 	denied, beyond := 0, 0

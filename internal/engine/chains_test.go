@@ -26,7 +26,7 @@ func collectMiddle(t *testing.T, l **Limiter) {
 	}
 }
 
-// chainOf makes limiters that go on one with another.
+// chainOf makes limiters, each the successor of the previous one.
 func chainOf(t *testing.T, rules ...limit.RuleConfig) (all []*Limiter) {
 	t.Helper()
 	l, err := New(Config{Rules: rules[:1], Clock: new(ManualClock), Memory: limit.MinMemory})

@@ -12,8 +12,8 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// TestPeersMakeSuspects: what peers counted makes a client a suspect, who is
-// checked exactly and, having sent nothing here, admitted.
+// TestPeersMakeSuspects: what peers counted makes a client a suspect, which is checked exactly and, having
+// sent nothing here, admitted.
 func TestPeersMakeSuspects(t *testing.T) {
 	t.Parallel()
 	lim := mustNew(t, rule("a", 1, time.Second, 20), rule("no sketch", 1, time.Second, 5))
@@ -39,8 +39,8 @@ func TestPeersMakeSuspects(t *testing.T) {
 	lim.rules[1].ChargePeer(1, 1) // must not panic
 }
 
-// TestPeerChargesSaturate: however much a peer tells, the client is forgotten
-// when the sketch's limit has leaked, and not before what was told has.
+// TestPeerChargesSaturate: however much a peer reports, the client is forgotten when the sketch's limit has
+// leaked, and not before the reported units have.
 func TestPeerChargesSaturate(t *testing.T) {
 	t.Parallel()
 	for _, units := range []uint64{1, 19, 1000, 1 << 40, 1 << 59, math.MaxUint64} {
@@ -66,7 +66,7 @@ func TestPeerChargesSaturate(t *testing.T) {
 	}
 }
 
-// testCluster is nodes that share a store and tell each other when asked to.
+// testCluster is nodes that share a store and exchange counts when asked to.
 type testCluster struct {
 	nodes []*Limiter
 	told  [][]sketch.Slot // by node and slot
@@ -88,7 +88,7 @@ func newTestCluster(t *testing.T, nodes int, rc limit.RuleConfig) *testCluster {
 	return c
 }
 
-// exchange tells every node what the others counted since the last time.
+// exchange sends every node what the others counted since the last time.
 func (c *testCluster) exchange() {
 	for i, from := range c.nodes {
 		talkers := from.rules[0].talkers

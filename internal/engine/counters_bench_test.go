@@ -7,9 +7,8 @@ import (
 	"github.com/fastlimit/fastlimit/limit"
 )
 
-// BenchmarkCounters is what counting a decision costs: a stripe picked by the
-// goroutine's stack, beside the one counter that all cores would share. "alone"
-// is one goroutine, "crowd" one for each core.
+// BenchmarkCounters measures counting a decision: in a stripe picked by the goroutine's stack, and in one
+// counter shared by all cores. "alone" is one goroutine, "crowd" one per core.
 func BenchmarkCounters(b *testing.B) {
 	c := new(counters)
 	var shared atomic.Uint64

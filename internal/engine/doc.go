@@ -10,6 +10,13 @@
 // (*Limiter).takeAll (charges.go) for several, and an attempt (attempt.go) for a request that may wait. A
 // client that is over its limit is denied by known, or in take, which has it inlined.
 //
+// # Words
+//
+// A suspect is a client whose level in the sketch has reached θ·B: θ is the rule's escalate_at, B its burst. Suspects
+// are checked by their exact bucket, in the exact tier. A rule's tiers are something else: the limits of some of its
+// clients. C is a client's units in flight, J the longest wait for a shared store; docs/promises.md has P1 to P4. A
+// stripe is one of the copies of a counter that cores share, and an epoch how long the top talkers' table accumulates.
+//
 // # State
 //
 // A [Limiter] owns the clock, the filter and the secret. A [Rule] owns its sketch, its

@@ -12,10 +12,9 @@ import (
 // What P2 rests on beside the table: what the sketch and the filter forget, and
 // when.
 
-// TestCapLiesAboveP2: a client that floods until its cells stop rising, rests
-// until they say that it is no suspect, goes on at its rate so that nothing
-// drains, and floods again, stays within P2: cells that stopped at a level that
-// P2 allows would let it pass unchecked while it is still full.
+// TestCapLiesAboveP2: a client that floods until its cells stop rising, rests until they no longer make it a
+// suspect, continues at its rate so that nothing drains, and floods again, stays within P2: cells that
+// stopped at a level that P2 allows would let it pass unchecked while it is still full.
 func TestCapLiesAboveP2(t *testing.T) {
 	t.Parallel()
 	for _, cfg := range []limit.RuleConfig{

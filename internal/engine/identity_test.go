@@ -37,10 +37,9 @@ var ruleFields = map[string]struct {
 	"Tiers":       {[]limit.Tier{{Burst: 7}}, false, false},            // each has state of its own
 }
 
-// A field that is added to RuleConfig has to be classified. If it says what the
-// limit is and identity does not know it, two limits would silently be one: nodes
-// would exchange counts that mean different things, and With would go on with the
-// buckets of another limit.
+// A field that is added to RuleConfig has to be classified. If it defines the limit and identity does not
+// know it, two limits would silently be one: nodes would exchange counts that mean different things, and With
+// would keep the buckets of another limit.
 func TestEveryRuleFieldIsClassified(t *testing.T) {
 	t.Parallel()
 	config := func(field string) Config {

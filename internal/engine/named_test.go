@@ -185,7 +185,7 @@ func TestNamedRatesConcurrently(t *testing.T) {
 	}
 }
 
-// Nodes that share a store share the bucket, whatever rates they are told.
+// Nodes that share a store share the bucket, whatever rates are named.
 func TestNamedRatesInAStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

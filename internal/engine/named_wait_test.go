@@ -10,9 +10,9 @@ import (
 	"github.com/fastlimit/fastlimit/limit"
 )
 
-// A client whose rate is named anew with each request has one line and one bucket: at every
-// rate each of its requests is let in exactly when the oracle says, behind all that came
-// before, and who has a place is not denied for what those ahead need by other rates.
+// A client that names another rate with each request has one queue and one bucket: at every rate each request
+// is admitted exactly when the oracle says, behind all that came before, and one with a slot is not denied
+// for what those ahead need at other rates.
 func TestWaitAtNamedRates(t *testing.T) {
 	t.Parallel()
 	var sum waitSum
@@ -51,8 +51,8 @@ func TestWaitAtNamedRates(t *testing.T) {
 	}
 }
 
-// The places of a client are those of the rule, whatever rates it comes by, and also if a
-// rate has been forgotten meanwhile and is made anew: in order, bounded and counted together.
+// The slots of a client are the rule's, whatever rates it names, even if a rate was forgotten meanwhile and
+// made again: in order, bounded and counted together.
 func TestNamedRatesShareALine(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, func(t *testing.T, c Config) {
@@ -94,9 +94,9 @@ func TestNamedRatesShareALine(t *testing.T) {
 	})
 }
 
-// Clients with a tier that was made in use wait in lines of its own, and those who wait when
-// it is dropped go on as if it were not: in order, at its rate, counted by the rule, let go
-// by StopWaiting. Whose index it has next has nothing to do with them.
+// Clients with a live tier wait in its own queues. Those who wait when it is dropped continue as if it were
+// not: in order, at its rate, counted by the rule, released by StopWaiting. The next tier with its index does
+// not affect them.
 func TestWaitInLiveTier(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, func(t *testing.T, c Config) {

@@ -13,7 +13,7 @@ import (
 	"github.com/fastlimit/fastlimit/limit"
 )
 
-// storedName is the name of a bucket in a store, which is told to forget the client.
+// storedName is the name of a bucket in a store, learned by resetting the client.
 func storedName(r *Rule, k Key) string {
 	var s namedOnly
 	exact.NewShared(r.buckets, r.Name(), &s, time.Second).Reset(r.client(k))

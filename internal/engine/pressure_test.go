@@ -191,8 +191,8 @@ func TestManyOfOneHome(t *testing.T) {
 	}
 }
 
-// TestChosenKeys: an attacker has a /48, sends from half of its /64s, and goes
-// on with those that did best. They do no better than others would.
+// TestChosenKeys: an attacker has a /48, sends from half of its /64s, and continues with the most successful
+// ones. They do no better than others would.
 func TestChosenKeys(t *testing.T) {
 	t.Parallel()
 	lim := mustNew(t, rule("a", 10, time.Second, 20))

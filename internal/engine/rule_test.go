@@ -189,7 +189,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// Whoever is peeked at is new to the filter all the same.
+// A client that was only peeked at is still new to the filter.
 func TestPeekMarksNobody(t *testing.T) {
 	t.Parallel()
 	r := mustNew(t, rule("a", 100, time.Second, 10)).rules[0]

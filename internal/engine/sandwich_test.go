@@ -204,7 +204,7 @@ func (w *world) grace(rule int) int64 {
 	return grace
 }
 
-// peer has another node tell of any client that it sent up to three bursts.
+// peer makes another node report of any client that it sent up to three bursts.
 func (w *world) peer(rng *rand.Rand, now time.Duration) {
 	rule := rng.IntN(len(w.lim.rules))
 	r := w.lim.rules[rule]

@@ -40,8 +40,7 @@ func TestLoadedDecidesAlike(t *testing.T) {
 	}
 }
 
-// driveBoth sends all requests to two limiters, the second of which is loaded anew from the
-// first now and then.
+// driveBoth sends all requests to two limiters, the second of which is reloaded from the first now and then.
 func driveBoth(t *testing.T, w *world, rng *rand.Rand, steps int) (done int) {
 	t.Helper()
 	const century = 50 * 365 * 24 * time.Hour

@@ -15,8 +15,8 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// machineWorld is the machine that a world's limiter runs on. It is started anew, it is
-// suspended, and its wall clock is set.
+// machineWorld is the machine that a world's limiter runs on. It is restarted, it is suspended, and its wall
+// clock is set.
 type machineWorld struct {
 	boot int
 	up   time.Duration
@@ -60,9 +60,9 @@ func (w *world) copyTruth() (c world) {
 	return c
 }
 
-// restarts drives a world whose process is killed again and again, and goes on with what was
-// saved some time before. Nothing that was after that counts any more, neither for P1 nor
-// for P2: so both hold as if the clients had not sent it.
+// restarts drives a world whose process is killed repeatedly, and continues with what was saved some time
+// before. Nothing after that counts any more, neither for P1 nor for P2: both hold as if the clients had not
+// sent it.
 type restarts struct {
 	w       *world
 	m       machineWorld

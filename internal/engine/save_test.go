@@ -22,8 +22,8 @@ func reloaded(t *testing.T, l *Limiter, o LoadOptions) *Limiter {
 	return loaded
 }
 
-// TestRestartRemembers: whoever is over its limit before a restart is over it after it, and
-// whoever is not yet a suspect goes on where it was.
+// TestRestartRemembers: a client over its limit before a restart is over it afterwards, and one that is not
+// yet a suspect continues where it was.
 func TestRestartRemembers(t *testing.T) {
 	t.Parallel()
 	c := Config{Memory: limit.MinMemory, Rules: []limit.RuleConfig{{Name: "r", Rate: limit.Rate{N: 1, Per: time.Minute}, Burst: 100}}}
@@ -97,8 +97,8 @@ func TestLoadedKnowsOtherLimits(t *testing.T) {
 	}
 }
 
-// TestRestartWithOtherLimits: a rule whose rate, burst, memory and neighbours have changed goes on with
-// the units that its clients had taken.
+// TestRestartWithOtherLimits: a rule whose rate, burst, memory and neighbours have changed continues with the
+// units that its clients had taken.
 func TestRestartWithOtherLimits(t *testing.T) {
 	t.Parallel()
 	clock := new(ManualClock)

@@ -10,8 +10,8 @@ import (
 	"github.com/fastlimit/fastlimit/limit"
 )
 
-// conforms tells whether one more request now keeps the limit, as its client
-// sees it: with all its requests, whatever became of them.
+// conforms reports whether one more request would be within the limit, as its client sees it: with all its
+// requests, whatever happened to them.
 func (p *play) conforms(a ask) bool {
 	return p.conform(append(slices.Clone(p.requests), &modelRequest{ask: a, at: p.now()}))
 }
@@ -28,8 +28,8 @@ func (p *play) conform(all []*modelRequest) bool {
 	return true
 }
 
-// noteReset begins the client's account anew, at that node: the others may
-// remember. What is on its way counts from before for P2, and from after for P1.
+// noteReset clears the client's level at that node: the others may remember. What is in flight counts as
+// before it for P2, and as after it for P1.
 func (p *play) noteReset(node int) {
 	p.resetBy, p.resetFrom, p.resetAt = node, len(p.requests), p.now()
 	for _, r := range p.requests {
@@ -37,8 +37,8 @@ func (p *play) noteReset(node int) {
 	}
 }
 
-// counted are the requests that may explain a denial of request i: all so far,
-// but those that its node was told to forget, if nothing was lost since.
+// counted are the requests that may explain a denial of request i: all so far, except those that its node was
+// asked to forget, if nothing was lost since.
 func (p *play) counted(i int) []*modelRequest {
 	var all []*modelRequest
 	for j, r := range p.requests {
@@ -109,8 +109,7 @@ func (p *play) bounded(node int) (fellBack bool) {
 	return fellBack
 }
 
-// forgot tells whether the store has: what it then grants to several who wait
-// is in C.
+// forgot reports whether the store has: what it then grants to several waiting requests is part of C.
 func (p *play) forgot() bool {
 	return slices.ContainsFunc(p.done, func(e event) bool { return e.kind == lose })
 }

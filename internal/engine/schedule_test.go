@@ -182,8 +182,7 @@ func (p *play) run(steps int, choose func(step, of int) int) (played int) {
 	return played
 }
 
-// swapped tells whether e may as well have come before the last event, and is
-// tried there.
+// swapped reports whether e might as well have come before the last event, and is tried there.
 func (p *play) swapped(e event) bool {
 	last := p.done[len(p.done)-1]
 	rank := cmp.Or(cmp.Compare(e.node, last.node), cmp.Compare(e.kind, last.kind), cmp.Compare(e.at, last.at))

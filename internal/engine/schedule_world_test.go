@@ -67,8 +67,7 @@ const (
 	storeOnly = -2
 )
 
-// independent tells whether the order of two neighbouring events is of no
-// consequence.
+// independent reports whether the order of two neighbouring events does not matter.
 func independent(a, b event) bool {
 	if a.node == everybody || b.node == everybody || a.kind == arrive && b.kind == arrive {
 		return false
@@ -82,7 +81,7 @@ func independent(a, b event) bool {
 	return a.node != b.node
 }
 
-// modelOp is an operation of a store that does what it is told when it is told.
+// modelOp is an operation of a store that acts exactly when the test says so.
 type modelOp struct {
 	node           int
 	op             *bucket.Op // until done
@@ -164,7 +163,7 @@ func (p *play) storeTime() uint64 { return 1e9 + uint64(p.now()/time.Microsecond
 
 func (p *play) now() time.Duration { return time.Since(p.start) }
 
-// amends tells whether an operation lowers a bucket.
+// amends reports whether an operation lowers a bucket.
 func amends(k bucket.Kind, back uint64) bool {
 	return k == bucket.Refund || k == bucket.Reset || back > 0
 }

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Two nodes charge one client on one store, and answers settle what they charged, on either
-// node: the store's bucket holds exactly what a bucket by hand does, at least what the
-// requests have cost in the end (P2) and never more than the burst. A node denies only what
-// its own charges and refunds explain, beside what the other has charged (P1).
+// Two nodes charge one client on one store, and answers reconcile their charges, on either node: the store's
+// bucket holds exactly what a bucket by hand does, at least what the requests have cost in the end (P2) and
+// never more than the burst. A node denies only what its own charges and refunds explain, together with what
+// the other has charged (P1).
 func TestSettleOnTwoNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for seed := range uint64(40) {

@@ -16,7 +16,7 @@ type pending struct {
 	cost    uint64
 }
 
-// settled is one charge of the oracle's, of a request that was admitted.
+// settled is one charge in the oracle, for an admitted request.
 type settled struct {
 	at    time.Duration
 	units uint64

@@ -170,9 +170,8 @@ func (c *crowd) end() {
 	}
 }
 
-// Every fault of Redis under load: the failure policies decide, nobody who
-// keeps to the limit is denied, nobody gets more than P2 says, nothing is left
-// behind, and Redis is used again by itself.
+// Every fault of Redis under load: the failure policies decide, no client within its limit is denied, none
+// gets more than P2 says, nothing is left behind, and Redis is used again automatically.
 func TestRedisFaults(t *testing.T) {
 	t.Parallel()
 	for _, f := range redisfault.All() {

@@ -135,7 +135,7 @@ func slidingNodes(t *testing.T, algorithm limit.Algorithm, nodes int, seed uint6
 	}
 }
 
-// What a store has lost a node that asks it tells it: then other nodes keep to it too.
+// A node that asks a store reports what the store has lost, so that other nodes enforce it too.
 func TestSlidingFloors(t *testing.T) {
 	t.Parallel()
 	for _, c := range []limit.RuleConfig{slidingRule("a", 10, time.Minute), logRule("a", 10, time.Minute)} {

@@ -7,8 +7,8 @@ import (
 	"github.com/fastlimit/fastlimit/limit"
 )
 
-// Around the end of a period neither a sliding window nor a log lets twice the limit
-// pass, and a client that waits as long as it was told is admitted.
+// Around the end of a period neither a sliding window nor a log lets twice the limit pass, and a client that
+// waits as long as its denial says is admitted.
 func TestSlidingEdge(t *testing.T) {
 	t.Parallel()
 	for _, c := range []limit.RuleConfig{slidingRule("a", 10, time.Minute), logRule("a", 10, time.Minute)} {
@@ -47,8 +47,8 @@ func TestSlidingEdge(t *testing.T) {
 	}
 }
 
-// A denied request counts in a sliding window if it is to, up to the limit in each
-// period: a client that goes on asking stays out, one that pauses gets in.
+// A denied request counts in a sliding window if configured, up to the limit in each period: a client that
+// keeps asking stays out, one that pauses gets in.
 func TestSlidingCountDenied(t *testing.T) {
 	t.Parallel()
 	for _, count := range []bool{false, true} {

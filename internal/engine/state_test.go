@@ -144,8 +144,8 @@ func withHeader(t *testing.T, file []byte, field string, value any) []byte {
 	return out.Bytes()
 }
 
-// TestClockOfLoaded: the machine's clock of a limiter goes on from where it was, by what has
-// passed since, and not if nobody can tell what that is.
+// TestClockOfLoaded: the machine's clock of a limiter continues from where it was, by the time that has
+// passed since, unless that is unknown.
 func TestClockOfLoaded(t *testing.T) {
 	t.Parallel()
 	l, err := New(Config{Memory: limit.MinMemory, Rules: []limit.RuleConfig{rule("a", 1, time.Minute, 10)}})

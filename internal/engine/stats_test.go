@@ -7,7 +7,7 @@ import (
 	"github.com/fastlimit/fastlimit/limit"
 )
 
-// Counters count on without the rule, and in the rule that goes on with it.
+// Counters keep counting without the rule, and in its successor.
 func TestCounters(t *testing.T) {
 	t.Parallel()
 	if got := (Counters{}).Stats(); got != (limit.RuleStats{}) {

@@ -66,7 +66,7 @@ func TestFilterAdmitsOneUnit(t *testing.T) {
 	}
 }
 
-// All that is told is in units, but for costs.
+// Everything that is returned is in units, except costs.
 func TestThousandths(t *testing.T) {
 	t.Parallel()
 	c := inThousandths(withStrict(rule("a", 1, time.Second, 3)))
@@ -103,8 +103,8 @@ func TestThousandths(t *testing.T) {
 	}
 }
 
-// Top talkers weigh what a client asks for in thousandths, admitted or denied: who sends
-// many small requests is not before one who sends few large ones.
+// Top talkers are weighted by what clients ask for in thousandths, admitted or denied: one that sends many
+// small requests does not rank above one that sends a few large ones.
 func TestTalkersOfThousandths(t *testing.T) {
 	t.Parallel()
 	lim, err := New(Config{Rules: []limit.RuleConfig{inThousandths(withStrict(rule("a", 1000, time.Second, 2000)))}, TopTalkers: 64, Clock: new(ManualClock)})

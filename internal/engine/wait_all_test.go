@@ -26,8 +26,8 @@ func waitAlls(t *testing.T, lim *Limiter, p *party, i int, rules ...int) {
 	})
 }
 
-// One that a rule denies for good has no place in the lines of the others, and has taken
-// nothing; one that several hold waits in all of their lines.
+// A request that a rule denies permanently has no slot in the queues of the others, and has taken nothing;
+// one that several rules hold waits in all of their queues.
 func TestWaitAll(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, func(t *testing.T, c Config) {

@@ -12,9 +12,9 @@ import (
 	"github.com/fastlimit/fastlimit/limit"
 )
 
-// Clients that keep to the strictest of all limits, as far as that lets wait, are denied and
-// banned by none of up to five limiters that go on with one another while requests wait in
-// all of them, whatever others do in the line of a rule for all, and though those in between are gone.
+// Clients within the strictest of all limits, as far as its queue allows, are denied and banned by none of up
+// to five limiters that succeed each other while requests wait in all of them, whatever others do in the
+// queue of a rule for all, and although those in between are gone.
 func TestConformsThroughChainsOfReloads(t *testing.T) {
 	t.Parallel()
 	waited, sent := 0, 0

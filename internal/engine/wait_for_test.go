@@ -11,7 +11,7 @@ import (
 	"github.com/fastlimit/fastlimit/limit"
 )
 
-// bell is a waiter that notes what it is told.
+// bell is a waiter that records its calls.
 type bell struct {
 	ctx  context.Context
 	rung string
@@ -24,8 +24,8 @@ func (b *bell) BeginWait() context.Context {
 
 func (b *bell) EndWait() { b.rung += "end " }
 
-// A waiter is told once that it waits, whatever becomes of it and however many lines it
-// waits in, and not if it has no place. From then on its ctx counts.
+// A waiter is called once when it waits, whatever happens to it and however many queues it waits in, and not
+// if it has no slot. From then on its ctx counts.
 func TestWaitFor(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, func(t *testing.T, c Config) {

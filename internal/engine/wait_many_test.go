@@ -116,8 +116,8 @@ func TestManyWaiters(t *testing.T) {
 	runtime.KeepAlive(lim)
 }
 
-// Callers on all cores come, wait and leave in real time: every place is given back, each
-// call counts once, and no more is admitted than leaks.
+// Callers on all cores come, wait and leave in real time: every slot is given up, each call counts once, and
+// no more is admitted than leaks.
 func TestWaitConcurrently(t *testing.T) {
 	t.Parallel()
 	rule := waitRule("a", 1000, 2, 20*time.Millisecond)
@@ -163,7 +163,7 @@ func TestWaitConcurrently(t *testing.T) {
 	}
 }
 
-// A request that need not wait costs no memory, nor does one that gets no place.
+// A request that need not wait costs no memory, nor does one without a slot.
 func TestWaitDoesNotAllocate(t *testing.T) {
 	lim := waiting(t, Config{Rules: []limit.RuleConfig{waitRule("a", 1_000_000, 1000, time.Millisecond), waitRule("b", 1, 1, 10*time.Millisecond)}})
 	a, b, ctx := lim.rules[0], lim.rules[1], context.Background()

@@ -66,8 +66,8 @@ func TestWaitAllGivesBack(t *testing.T) {
 	}
 }
 
-// Other nodes may be faster. Then the first in line is denied as soon as its units cannot fit
-// any more before its time is up, and learns when they would.
+// Other nodes may be faster. Then the first in the queue is denied as soon as its units can no longer fit in
+// time, and learns when they would.
 func TestWaitForWhatOthersTake(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -95,8 +95,7 @@ func TestWaitForWhatOthersTake(t *testing.T) {
 	})
 }
 
-// What a rule denies because its store is away nobody waits for: it has no place, and knows
-// at once.
+// Requests do not wait for a denial due to a store that is away: they get no slot, and are denied at once.
 func TestNoWaitForAStoreThatIsAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -113,7 +112,7 @@ func TestNoWaitForAStoreThatIsAway(t *testing.T) {
 	})
 }
 
-// Who is let go learns when its units would fit, which does not count its own twice.
+// A released request learns when its units would fit, which does not count its own twice.
 func TestLetGoKnowsWhen(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, func(t *testing.T, c Config) {
@@ -131,7 +130,7 @@ func TestLetGoKnowsWhen(t *testing.T) {
 	})
 }
 
-// Who is denied only because the store was slow for the one ahead is not banned for it.
+// A client denied only because the store was slow for the one ahead is not banned for it.
 func TestNoBanForWantOfATurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

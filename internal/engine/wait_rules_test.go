@@ -51,7 +51,7 @@ func (h *hall) desk(rule int, key string) (*desk, string) {
 	return d, name
 }
 
-// charge takes a visitor's units, who is admitted if no desk is left.
+// charge takes the units of a visitor, which is admitted if no desk is left.
 func (h *hall) charge(d *desk, name string, i int, now int64) {
 	d.full = max(d.full, now) + h.all[i].cost*d.unit
 	h.paid[i] = append(h.paid[i], name)
@@ -61,14 +61,14 @@ func (h *hall) charge(d *desk, name string, i int, now int64) {
 	}
 }
 
-// ask sets when the first in line is asked next.
+// ask sets when the first in the queue is asked next.
 func (h *hall) ask(d *desk, now int64) {
 	if len(d.line) > 0 {
 		d.due = max(now, d.full+h.all[d.line[0]].cost*d.unit-d.limit)
 	}
 }
 
-// next is the desk whose first in line is asked next.
+// next is the desk whose first visitor is asked next.
 func (h *hall) next() (name string, d *desk) {
 	for n, at := range h.desks {
 		if len(at.line) > 0 && (d == nil || at.due < d.due || at.due == d.due && n < name) {
@@ -91,7 +91,7 @@ func (h *hall) advance(now int64) {
 	}
 }
 
-// comes decides at once, or puts the visitor in line at each desk that it does not fit.
+// comes decides at once, or queues the visitor at each desk that it does not fit.
 func (h *hall) comes(i int) {
 	v := &h.all[i]
 	var waits, fits []int
@@ -144,7 +144,7 @@ func (h *hall) leaves(i int) {
 	}
 }
 
-// play returns when each visitor is let in who is let in.
+// play returns when each admitted visitor is admitted.
 func (h *hall) play() map[int]int64 {
 	h.desks, h.owes, h.paid, h.in = map[string]*desk{}, map[int]int{}, map[int][]string{}, map[int]int64{}
 	var gone []int // in the order of leaving

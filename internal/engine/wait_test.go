@@ -47,7 +47,7 @@ func inBubbles(t *testing.T, test func(t *testing.T, c Config)) {
 	})
 }
 
-// party is a number of callers of Wait, who tell when they were admitted, and in what order.
+// party is a number of callers of Wait, with the times and order of their admissions.
 type party struct {
 	start time.Time
 	wg    sync.WaitGroup
@@ -74,7 +74,7 @@ func (p *party) ask(i int, wait func() limit.Decision) {
 	synctest.Wait()
 }
 
-// sofar is who is in and who is out by now.
+// sofar returns who is in and who is out by now.
 func (p *party) sofar() ([]int, map[int]limit.Decision) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +117,7 @@ func TestWaitRamp(t *testing.T) {
 	})
 }
 
-// Whoever leaves gives its place to the next, also the first, and takes nothing.
+// A request that leaves gives its slot to the next, even if it is first, and takes nothing.
 func TestWaitLeave(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, func(t *testing.T, c Config) {
@@ -155,7 +155,7 @@ func TestWaitLeave(t *testing.T) {
 	})
 }
 
-// Places are bounded for a client and in all, and who gets none is told so at once.
+// Slots are bounded per client and in all, and requests without one are denied at once.
 func TestWaitPlaces(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, func(t *testing.T, c Config) {
@@ -195,8 +195,7 @@ func TestWaitPlaces(t *testing.T) {
 	})
 }
 
-// StopWaiting denies all who wait, and nobody waits any more, by limiters that go on with
-// the state either.
+// StopWaiting denies all waiting requests, and none wait any more, even in limiters that continue the state.
 func TestStopWaiting(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, func(t *testing.T, c Config) {
@@ -232,7 +231,7 @@ func TestStopWaiting(t *testing.T) {
 	})
 }
 
-// What does not wait: a shadow rule, one by a clock that does not move by itself, a peek.
+// What does not wait: a shadow rule, one on a manual clock, a peek.
 func TestWaitIsTake(t *testing.T) {
 	t.Parallel()
 	shadow := waitRule("a", 1, 1, time.Hour)
@@ -264,8 +263,8 @@ func TestWaitIsTake(t *testing.T) {
 }
 
 // NERD lets one request wait, which goes into debt, and denies those that come meanwhile
-// (NERDweb/ratelimit.py, its default rule). A place for one is the same; that one waits
-// for its units and takes them then.
+// (NERDweb/ratelimit.py, its default rule). One slot is the same; its request waits for its units and then
+// takes them.
 func TestWaitLikeNERD(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, func(t *testing.T, c Config) {

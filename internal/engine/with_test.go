@@ -27,8 +27,7 @@ func mustWith(tb testing.TB, l *Limiter, c Config) *Limiter {
 	return next
 }
 
-// TestWithKeeps goes through every setting: what stays with the old rule's state
-// and what begins anew.
+// TestWithKeeps goes through every setting: what stays with the old rule's state and what starts over.
 func TestWithKeeps(t *testing.T) {
 	t.Parallel()
 	zero, other := 0.0, 0.7
@@ -166,10 +165,9 @@ func TestWithHoldsNoOldLimiter(t *testing.T) {
 	runtime.KeepAlive(next)
 }
 
-// TestSandwichAcrossChanges is the sandwich over limiters that take over from
-// each other every few thousand decisions: with the same settings, with other
-// rules beside, so that the filter begins anew, and with requests that still use
-// the limiter before.
+// TestSandwichAcrossChanges is the sandwich over limiters that succeed each other every few thousand
+// decisions: with the same settings, with additional rules, so that the filter starts over, and with requests
+// that still use the predecessor.
 func TestSandwichAcrossChanges(t *testing.T) {
 	t.Parallel()
 	steps := 1_000_000
@@ -242,8 +240,7 @@ func (w *world) change(t *testing.T, rng *rand.Rand, g geometry, window bool, ru
 	w.lim = lim
 }
 
-// A filter that begins anew admits nobody as first seen for a window: the one
-// before may have.
+// A filter that starts over admits nobody as first seen for a window: the previous one may have.
 func TestFilterForgivesNobodyTwice(t *testing.T) {
 	t.Parallel()
 	lim := mustNew(t, rule("a", 1, time.Second, 2)) // checked from the second unit on

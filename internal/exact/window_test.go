@@ -10,8 +10,8 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// Whoever waits for what a denial says is admitted, also while the line goes slower
-// since the clock was set back.
+// A client that waits as long as a denial says is admitted, even while the line is slow because the clock was
+// set back.
 func TestWindowRetryWhileTheLineIsSlow(t *testing.T) {
 	t.Parallel()
 	for _, back := range []time.Duration{0, time.Microsecond, time.Second, 5 * time.Second, time.Hour} {

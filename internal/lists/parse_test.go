@@ -49,8 +49,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// FuzzParse: what is taken is what the lines say, written back; what is not has a place in
-// the file.
+// FuzzParse: accepted lines are returned as written; rejected ones have a position in the file.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"10.0.0.0/8 # x\n::1", "a\r\n;\n\n1.2.3.4/31", "\ufeff1.1.1.1", "::ffff:1.2.3.4/128"} {
 		f.Add([]byte(s))

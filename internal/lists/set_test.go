@@ -42,7 +42,7 @@ func newFollow(t *testing.T, inlineAllow ...netip.Prefix) *follow {
 	return f
 }
 
-// write replaces the content of a file, at a time of its own.
+// write replaces the content of a file, with a new modification time.
 func (f *follow) write(path, text string) {
 	f.t.Helper()
 	f.writes++
@@ -56,7 +56,7 @@ func (f *follow) see(anyway bool) {
 	f.look(anyway, func(l *policy.Lists) { f.lists, f.applied = l, f.applied+1 })
 }
 
-// check is how often lists were applied until now, and who is on which list by the last.
+// check checks how often lists were applied so far, and who is on which list in the last one.
 func (f *follow) check(applied int, allowed, denied string) {
 	f.t.Helper()
 	if f.applied != applied {

@@ -98,8 +98,7 @@ func (n *node) change(rule, body string, want int, holds string) string {
 	return string(b)
 }
 
-// A change holds for as long as it says, beside those before it of the same rule, and ends by
-// itself.
+// A change lasts as long as it says, on top of earlier ones of the same rule, and ends automatically.
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -191,8 +190,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A reload keeps what is live of a rule that it has, restart keeps the rest of its time, and
-// whoever takes it back has the file's rule of now.
+// A reload keeps what is live for a rule that it still has, a restart keeps the rest of its time, and
+// reverting it restores the rule in the current file.
 func TestFollowAndRestore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

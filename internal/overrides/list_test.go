@@ -48,7 +48,7 @@ func TestListOfNoRule(t *testing.T) {
 	})
 }
 
-// Values of another type are told by their name in the body, not by those of the program.
+// Errors about values of a wrong type use the names of the body, not those of the program.
 func TestPutOfWrongTypes(t *testing.T) {
 	t.Parallel()
 	w := build(t, newFlaky(), nil)

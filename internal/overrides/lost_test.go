@@ -10,8 +10,8 @@ import (
 	"github.com/fastlimit/fastlimit/bucket/registry"
 )
 
-// A store that has lost its last changes and goes on, so that its versions do not tell, is told of
-// them by the nodes that knew, deletions among them.
+// A store that has lost its last changes and continues, which its versions do not reveal, gets them from the
+// nodes that knew them, including deletions.
 func TestSetAfterFailover(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -292,8 +292,7 @@ func TestSetCoalesces(t *testing.T) {
 	})
 }
 
-// What has not changed is not read anew for each change, and the rest between two is for reading as
-// for applying.
+// What has not changed is not read again for each change, and pauses are for reading as well as for applying.
 func TestSetRests(t *testing.T) { // with the machine's time, which a bubble's does not follow
 	t.Parallel()
 	w := begin(t, newFlaky(), nil)

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TestSavedOverrides: without a store the next process goes on with what operators have set, for
-// as long as it has left, with what was deleted deleted, and with what was changed meanwhile as it
-// was changed. With a store nothing is saved: that has it.
+// TestSavedOverrides: without a store the next process continues with what operators have set, for the time
+// left, keeps deletions, and keeps later changes as they are. With a store nothing is saved: the store has
+// it.
 func TestSavedOverrides(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -48,8 +48,8 @@ func (p *Slot) called() bool {
 	}
 }
 
-// Requests of several clients come and leave in any order: the first of each queue is the one
-// that came before the others, it is woken once when its turn comes, and sums are those of who waits.
+// Requests of several clients come and leave in any order: the first of each queue is the earliest, it is
+// woken once when it becomes first, and sums are those of the waiting requests.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
@@ -145,7 +145,7 @@ func TestOtherUnits(t *testing.T) {
 	ask(1, 10, 1<<63+65)
 }
 
-// When waiting ends all are told, and nobody gets a place any more; who has one gives it back.
+// When waiting ends all are woken, and nobody gets a slot any more; those that have one give it up.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	s := newLines(2)
@@ -161,7 +161,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// WakeFirst wakes the first of each line, and a request is woken by any of its places.
+// WakeFirst wakes the first of each queue, and any of its slots wakes a request.
 func TestWakeFirst(t *testing.T) {
 	t.Parallel()
 	s := newLines(2)
@@ -185,8 +185,8 @@ func TestWakeFirst(t *testing.T) {
 	}
 }
 
-// Callers on all cores wait for their turns and leave: of each client one has its turn at a time,
-// and each of those that stay has it.
+// Callers on all cores wait to be first and leave: one per client is first at a time, and each of those that
+// stay becomes first.
 func TestConcurrentTurns(t *testing.T) {
 	t.Parallel()
 	const callers, calls = 16, 200

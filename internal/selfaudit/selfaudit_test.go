@@ -172,8 +172,8 @@ func TestRoom(t *testing.T) {
 	tr.want("with room", 0, 1)
 }
 
-// A client that has drained keeps its entry while there is another place, and then whoever was
-// away the longest loses theirs.
+// A drained client keeps its entry while another place is free, and then the one that was away the longest
+// loses its entry.
 func TestRoomOfTheIdle(t *testing.T) {
 	t.Parallel()
 	tr := newTrial(t)

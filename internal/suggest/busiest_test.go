@@ -51,8 +51,8 @@ func extended(t *testing.T, log string) *Report {
 
 func network(i int) netip.Addr { return netip.AddrFrom4([4]byte{203, 0, byte(i / 100), byte(i % 100)}) }
 
-// A flood whose clients each send little is told by what they share, and the rule that counts
-// that denies it.
+// A flood whose clients each send little is reported by what they share, and the rule that counts that denies
+// it.
 func TestBusiest(t *testing.T) {
 	t.Parallel()
 	many := func(i int) string { return fmt.Sprintf("/page/%d", i%30) }
@@ -131,7 +131,7 @@ func TestBusiestOfTwoNetworks(t *testing.T) {
 	}
 }
 
-// The window and its numbers are those of whoever counts all of them.
+// The window and its numbers equal those of an exact count.
 func TestBusiestAgainstCounting(t *testing.T) {
 	t.Parallel()
 	hits := flooded(ordinary(), network, func(i int) string { return "/search" })

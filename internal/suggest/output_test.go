@@ -146,7 +146,7 @@ func TestZeroConfig(t *testing.T) {
 	}
 }
 
-// One client is spared, whatever it does: there is no crowd to tell it from.
+// A single client is spared, whatever it does: it cannot stand out from a crowd.
 func TestOneClient(t *testing.T) {
 	t.Parallel()
 	var hits []hit

@@ -257,8 +257,8 @@ func TestKeyOfSeveralParts(t *testing.T) {
 	b.clean()
 }
 
-// Where changes need a token it is that of the field: without one they are refused, which the page
-// says, and with it they are of whoever it is of.
+// If changes need a token it is the one in the field: without it they are refused, which the page says, and
+// with it they are logged under its name.
 func TestTokens(t *testing.T) {
 	const token = "0123456789abcdef0123456789abcdef"
 	file := filepath.Join(t.TempDir(), "token")

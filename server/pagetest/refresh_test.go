@@ -14,8 +14,8 @@ window.looks = 0;
 const ask = window.fetch;
 window.fetch = (...a) => { window.looks++; return ask(...a); };`
 
-// The page looks again by itself if it is told to, but not while somebody fills in a form, which
-// would be empty then and be about another rule.
+// The page refreshes on request, but not while somebody fills in a form, which would be emptied and be about
+// another rule.
 func TestRefresh(t *testing.T) {
 	n := serve(t, "admin: 127.0.0.1:0\n")
 	b := open(t, "http://"+n.admin+"/", chromedp.ActionFunc(func(ctx context.Context) error {

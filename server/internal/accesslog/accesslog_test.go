@@ -156,8 +156,8 @@ func (s *sink) Close() error { s.closed = true; return nil }
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// While the file takes nothing, requests go on, and what does not fit is counted: all others
-// are in the file when it does again.
+// While the file accepts nothing, requests continue, and what does not fit is counted: the rest is in the
+// file afterwards.
 func TestSlowFile(t *testing.T) {
 	t.Parallel()
 	out := &sink{gate: make(chan struct{})}
@@ -229,8 +229,8 @@ func TestManyWriters(t *testing.T) {
 	}
 }
 
-// A disk that is full loses lines, which are counted and told once; the next line that is
-// written begins a line of its own.
+// A full disk loses lines, which are counted and logged once; the next line that is written starts a new
+// line.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer

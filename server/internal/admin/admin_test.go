@@ -162,8 +162,8 @@ func TestWhatPartsSay(t *testing.T) {
 	}
 }
 
-// A page of another site gets nothing, not even what only reads: a profile costs a
-// minute of work. Which headers tell such a page is package guard's to know.
+// A page of another site gets nothing, not even by reading: a profile costs a minute of work. Package guard
+// knows which headers identify such a page.
 func TestOtherSitesAreRefused(t *testing.T) {
 	t.Parallel()
 	f := fixed(func(c *Config) {

@@ -29,7 +29,7 @@ func (echo) Request(client netip.Addr, r *http.Request, trusted bool) (any, erro
 
 func (echo) Reset(body []byte, by string) (any, error) { return string(body) + " by " + by, nil }
 
-// A question is about a rule, all rules or a request, and says whether who asks may make changes.
+// A question is about a rule, all rules or a request, and says whether the caller may make changes.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	f := fixed(func(c *Config) {

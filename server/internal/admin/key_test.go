@@ -9,7 +9,7 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/guard"
 )
 
-// Whoever may change something is told what stands for a value, and nobody else.
+// Only callers that may make changes learn the hash of a value.
 func TestKey(t *testing.T) {
 	t.Parallel()
 	f := fixed(func(c *Config) {

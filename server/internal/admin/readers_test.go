@@ -9,8 +9,7 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/guard"
 )
 
-// Where a token is for reading, all that can be asked needs one, but for what tells whether the
-// node lives; and that token changes nothing.
+// If there is a token for reading, everything but liveness needs a token; and that one changes nothing.
 func TestReadersNeedATokenToo(t *testing.T) {
 	t.Parallel()
 	const read, act = "0123456789abcdef", "fedcba9876543210"

@@ -17,7 +17,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
-// door is one that takes connections when it is told to.
+// door returns a door that takes connections on request.
 func (w *ways) door(t *testing.T) *door {
 	t.Helper()
 	raw, err := w.listener.ln.Listener.(syscall.Conn).SyscallConn()
@@ -34,8 +34,8 @@ func (w *ways) drain() {
 	<-w.listener.accepted
 }
 
-// A door that has taken some connections before descriptors run out has not failed: whoever comes
-// next need not wait for longer than the first who had to.
+// A door that has taken some connections before descriptors run out has not failed: the next client need not
+// wait longer than the first that had to.
 func TestDoorWithoutDescriptors(t *testing.T) { // not parallel: it lowers the limit of the process
 	w, _ := stoppedDoor(t, Limits{Max: 100, PerClient: 100})
 	d := w.door(t)
@@ -122,7 +122,7 @@ func TestDoorLooksAfterThoseWhoRest(t *testing.T) {
 	waiting.Wait()
 }
 
-// A Unix connection that is reset at the door is let go of before the next one takes its place.
+// A Unix connection that is reset at the door is released before the next one takes its slot.
 func TestUnixResetAtTheDoor(t *testing.T) {
 	t.Parallel()
 	w, _ := stoppedDoor(t, Limits{Max: 100, PerClient: 100})

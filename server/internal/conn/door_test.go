@@ -21,8 +21,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newDoor listens, and answers at the door what does not contain "later". Its answers say who has
-// given them: the door, a resident, or fasthttp.
+// newDoor listens, and answers at the door what does not contain "later". Its answers name their source: the
+// door, a resident, or fasthttp.
 func newDoor(t *testing.T, limits Limits, change ...func(*Options)) *ways {
 	t.Helper()
 	w, accept := stoppedDoor(t, limits, change...)
@@ -37,7 +37,7 @@ func newDoor(t *testing.T, limits Limits, change ...func(*Options)) *ways {
 	return w
 }
 
-// stoppedDoor is newDoor that accepts when it is told to.
+// stoppedDoor is newDoor that accepts on request.
 func stoppedDoor(t *testing.T, limits Limits, change ...func(*Options)) (w *ways, accept func()) {
 	t.Helper()
 	limits.Head, limits.Write, limits.Idle = time.Hour, time.Hour, time.Hour
@@ -170,8 +170,8 @@ func TestDoorKeepsPieces(t *testing.T) {
 	}
 }
 
-// An answer that the socket does not take at once is sent to its end, as are those after which
-// the client may go on sending.
+// An answer that the socket does not take at once is sent to its end, as are those after which the client may
+// keep sending.
 func TestLateEndsAtTheDoor(t *testing.T) {
 	t.Parallel()
 	w := newDoor(t, Limits{Max: 100, PerClient: 100}, deferred)
@@ -231,8 +231,8 @@ func TestDoorNeedsNoPlace(t *testing.T) {
 	}
 }
 
-// Each connection is answered once, by whichever door takes it, and what is in the queue when the
-// listener settles too.
+// Each connection is answered once, by whichever door takes it, as is what is in the queue when the listener
+// drains.
 func TestDoorsTakeAll(t *testing.T) {
 	t.Parallel()
 	w := newDoor(t, Limits{Max: 5000, PerClient: 5000}, deferred)
@@ -255,7 +255,7 @@ func TestDoorsTakeAll(t *testing.T) {
 	}
 }
 
-// Whoever was denied and stays is served on; nobody is denied twice for one request.
+// A denied client that stays continues to be served; nobody is denied twice for one request.
 func TestDeniedAtTheDoor(t *testing.T) {
 	t.Parallel()
 	w := newDoor(t, Limits{Max: 500, PerClient: 500}, deferred)
@@ -274,8 +274,8 @@ func TestDeniedAtTheDoor(t *testing.T) {
 	}
 }
 
-// Clients that leave with their denial take no place, and those that stay do, also when the
-// listener ends right behind them.
+// Clients that leave with their denial take no slot, and those that stay do, even if the listener ends right
+// after them.
 func TestWhoRestsAtTheDoor(t *testing.T) {
 	t.Parallel()
 	for _, leave := range []bool{true, false} {
@@ -303,7 +303,7 @@ func TestWhoRestsAtTheDoor(t *testing.T) {
 	}
 }
 
-// What is in the queue of the listener when it settles is answered.
+// What is in the queue of the listener when it drains is answered.
 func TestQueueIsAnsweredAtTheDoor(t *testing.T) {
 	t.Parallel()
 	w, accept := newWays(t)

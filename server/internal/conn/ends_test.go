@@ -32,8 +32,8 @@ type everyEnd struct {
 	first                  int // way
 }
 
-// Whatever end a connection takes, each is counted once, nobody exceeds the limits, and
-// no descriptor, place or goroutine stays. Some servers drain in the middle of it.
+// However a connection ends, each is counted once, nobody exceeds the limits, and no descriptor, slot or
+// goroutine is left. Some servers drain in the middle of it.
 func TestEveryEnd(t *testing.T) { // not parallel: it counts those of the process
 	server, client := tlsPair(t)
 	const round = 20 * ways20

@@ -93,8 +93,8 @@ func TestVictimIsTheOneThatAModelFinds(t *testing.T) {
 	}
 }
 
-// TestUploadsAndTunnelsStay: whoever fills the connections with heads that never end takes none from
-// those whose request was admitted, as long as there are others, and of those the silent ones go.
+// TestUploadsAndTunnelsStay: a client that fills the connections with endless heads evicts none whose request
+// was admitted, as long as there are others, and then the silent ones go.
 func TestUploadsAndTunnelsStay(t *testing.T) {
 	t.Parallel()
 	c := newConns(5, 1<<20)

@@ -12,8 +12,8 @@ import (
 
 const plainRequest = "GET /next HTTP/1.1\r\nHost: a\r\n\r\n"
 
-// The gate by itself, without fasthttp behind it, which checks some of this
-// again: what it says, how much it lets pass, and that it ends the stream.
+// The gate alone, without fasthttp behind it, which checks some of this again: what it says, how much it lets
+// pass, and that it ends the stream.
 func TestGateAlone(t *testing.T) {
 	t.Parallel()
 	const post = "POST / HTTP/1.1\r\nHost: a\r\n"

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A head is taken up to MaxHeaderBytes and not a byte more, however it is cut
-// into packets, and the connection goes on behind it.
+// A head is accepted up to MaxHeaderBytes and not a byte more, however it is cut into packets, and the
+// connection continues after it.
 func TestHeadsUpToTheBound(t *testing.T) {
 	t.Parallel()
 	for _, bound := range []int{1 << 10, smallHead, 8 << 10, 32 << 10} {

@@ -30,9 +30,8 @@ func pairOf(t *testing.T) (*Conn, net.Conn) {
 	return cn, client
 }
 
-// A connection that is dismissed takes what has arrived by then: such bytes are
-// read, and the connection stays open for the answer. With none the client is
-// told at once, and nothing is read any more.
+// A dismissed connection takes what has arrived by then: such bytes are read, and the connection stays open
+// for the answer. If there are none the client is told at once, and nothing more is read.
 func TestDismissedConnectionReadsWhatHasArrived(t *testing.T) {
 	t.Parallel()
 	for _, p := range []phase{fresh, idle, idleDenied} {
@@ -70,7 +69,7 @@ func TestDismissedConnectionReadsWhatHasArrived(t *testing.T) {
 	}
 }
 
-// Whoever is dismissed in the middle of a request gets to its end.
+// A connection dismissed in the middle of a request finishes it.
 func TestDismissedInTheMiddleOfARequest(t *testing.T) {
 	t.Parallel()
 	cn, client := pairOf(t)

@@ -59,7 +59,7 @@ func TestNewcomersGetIn(t *testing.T) {
 	}
 }
 
-// Where nobody can go the newcomer is told so.
+// If nobody can be evicted the newcomer is refused with an answer.
 func TestRefusedWhereAllAreBusy(t *testing.T) {
 	t.Parallel()
 	s := start(t, Limits{Max: 1})

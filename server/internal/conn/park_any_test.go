@@ -15,8 +15,8 @@ import (
 	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
-// Whenever connections are told to park, each request gets its answer: all of them by residents,
-// or those with a target that is odd by a relay, which gives back what it has read behind them.
+// Whenever connections are ordered to park, each request gets its answer: from residents or, for odd targets,
+// from a relay, which gives back what it has read after them.
 func TestParkedAtAnyPoint(t *testing.T) {
 	t.Parallel()
 	for name, targets := range map[string][]string{"residents": {simple}, "relay": {simple, oddOne}} {

@@ -25,7 +25,7 @@ func (w *ways) pass(n int) {
 // ticks is how many pass until quiet connections park.
 const ticks = 4
 
-// told is how many are told to park.
+// told returns how many are ordered to park.
 func (w *ways) told() (n int) {
 	w.each(func(c *Conn) {
 		if c.parking.orderedIn != 0 {
@@ -143,7 +143,7 @@ func TestParked(t *testing.T) {
 	}
 }
 
-// Those that are used, or that fasthttp has, are not parked; whoever asks again is parked again.
+// Connections in use, or in fasthttp's hands, are not parked; a client that asks again is parked again.
 func TestWhoIsParked(t *testing.T) {
 	t.Parallel()
 	w, accept := newWays(t)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Running short is told once, and that it is over after a quiet minute.
+// Running short is logged once, and its end after a quiet minute.
 func TestCrowdIsToldOnce(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

@@ -27,8 +27,8 @@ var (
 	wasReset, noSocketSoon = rawhttp.WasReset, rawhttp.NoSocketSoon
 )
 
-// busyServer is a listener whose requests for /wait wait in line, those for /stuck for free, those
-// for /long get more than a socket takes, and those for /last end their connections.
+// busyServer is a listener on which requests for /wait wait in a queue, /stuck blocks until freed, /long gets
+// more than a socket takes, and /last ends the connection.
 type busyServer struct {
 	*echo
 	free    chan struct{}
@@ -210,8 +210,8 @@ type interrupter func()
 
 func (f interrupter) Interrupt() { f() }
 
-// A connection that was in the queue of a listener when its peer was banned is reset as soon
-// as it is accepted. That of a balancer is not, whoever stands behind it.
+// A connection in a listener's queue when its peer was banned is reset as soon as it is accepted. A
+// balancer's is not, whoever is behind it.
 func TestQueuedConnectionsOfBannedPeersAreReset(t *testing.T) {
 	t.Parallel()
 	o := proxied("127.0.0.7")
@@ -287,8 +287,8 @@ func TestBannedWhileAccepted(t *testing.T) {
 	noSocketSoon(t, s.addr, banned)
 }
 
-// Under -race: while a client connects and asks as fast as it can it is banned. Nothing of
-// it is left, and whoever is not banned keeps all connections.
+// Under -race: while a client connects and asks as fast as it can it is banned. Nothing of it is left, and
+// clients that are not banned keep all connections.
 func TestNoneSurvivesABanOfAFlood(t *testing.T) {
 	t.Parallel()
 	var ban atomic.Bool

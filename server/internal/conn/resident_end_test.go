@@ -228,7 +228,7 @@ func TestResetsLeaveNothing(t *testing.T) {
 	eventually(t, func() bool { return w.Open() == 0 })
 }
 
-// Thousands of idle residents end at once when they are told to.
+// Thousands of idle residents end at once when dismissed.
 func TestManyIdleEnd(t *testing.T) {
 	t.Parallel()
 	w, accept := newWays(t)

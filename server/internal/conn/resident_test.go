@@ -41,7 +41,7 @@ func (w *ways) all() string {
 	return strings.Join(w.order, " ")
 }
 
-// newWays listens, but accepts only when it is told to.
+// newWays listens, but accepts only on request.
 func newWays(t *testing.T) (w *ways, accept func()) {
 	w = &ways{Conns: New(Limits{Head: time.Hour, Write: time.Hour, Idle: time.Hour, Max: 5000, PerClient: 5000, HeadBytes: 32 << 10}, discard)}
 	return w, w.listen(t, Options{}, Handlers{

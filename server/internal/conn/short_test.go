@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// TestShortAnswers: what clients are told that are served no request is HTTP, of the time at which
-// it is sent.
+// TestShortAnswers: answers to clients whose requests are not served are HTTP, dated when they are sent.
 func TestShortAnswers(t *testing.T) {
 	t.Parallel()
 	for name, a := range map[string]shortAnswer{"plain": plainAnswer, "full": fullAnswer, "stream": fullStream} {

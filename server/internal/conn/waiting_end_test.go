@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A client that does not take the answers before keeps no place, nor does one that has to go.
+// A client that does not take earlier answers keeps no slot, nor does one that has to go.
 func TestSlowReaderHasNoPlace(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -88,7 +88,7 @@ func TestCloseAllEndsWaits(t *testing.T) {
 	}
 }
 
-// Requests cannot wait where nobody can be told that their clients leave.
+// Requests cannot wait if their clients' leaving cannot be noticed.
 func TestCannotBeWatched(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, false)
@@ -103,7 +103,7 @@ func TestCannotBeWatched(t *testing.T) {
 	eventually(t, func() bool { return q.all() == want })
 }
 
-// Who waits longest goes last, and all who wait go before those who are idle.
+// The longest waiter goes last, and all waiters go before idle connections.
 func TestQueuedMakeRoom(t *testing.T) {
 	t.Parallel()
 	conns := newConns(10, 10)

@@ -124,9 +124,8 @@ func newQueue(t *testing.T, hide bool) *queue {
 
 func target(t string) string { return "GET " + t + " HTTP/1.1\r\nHost: a\r\n\r\n" }
 
-// By both ways to notice it a client that leaves ends its wait, at once if it has left
-// already, and what it had sent behind is served; one that stays keeps its place and all that it
-// sends.
+// Both ways of noticing that a client leaves end its wait, at once if it has left already, and what it had
+// sent behind is served; one that stays keeps its slot and everything it sends.
 func TestWaitIsWatched(t *testing.T) {
 	t.Parallel()
 	for _, hide := range []bool{false, true} {

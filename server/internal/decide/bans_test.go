@@ -19,8 +19,8 @@ func (a *alive) ban(text string, length time.Duration) {
 	a.Update(func(now *Snapshot) *Snapshot { return now.WithBans(now.engine.Bans().With(p, time.Now().Add(length))) })
 }
 
-// A ban takes effect at once, is counted by itself, charges nobody, and ends by the time of
-// the request alone.
+// A ban takes effect at once, is counted separately, charges nobody, and ends by the time of the request
+// alone.
 func TestBan(t *testing.T) {
 	t.Parallel()
 	a := newAlive(t)

@@ -11,9 +11,9 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// What a policy asks of a request has the same answer whoever has read its head, for
-// every name that a rule may have: else a client had two keys, and two limits, by
-// sending the same field with one request that is simple and with one that is not.
+// A policy's question about a request has the same answer whatever has read its head, for every name that a
+// rule may have: otherwise a client would have two keys, and two limits, by sending the same field with a
+// simple request and with another.
 func TestFieldsOfBothWays(t *testing.T) {
 	t.Parallel()
 	names := []string{

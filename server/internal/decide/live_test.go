@@ -95,7 +95,7 @@ func (a *alive) askBy(snap *Snapshot, client string) string {
 	return string(out)
 }
 
-// policyOf is the limit that an answer tells of.
+// policyOf is the limit shown in an answer.
 func policyOf(burst int) string { return fmt.Sprintf(`"per-ip";q=%d;w=%d`, burst, burst*3600) }
 
 func (a *alive) wants(what, answer string, status, burst int) {
@@ -105,9 +105,8 @@ func (a *alive) wants(what, answer string, status, burst int) {
 	}
 }
 
-// Each client is told of the limit it has: on admissions and on denials, of live tiers in
-// any order, beside one of the settings, after another has been dropped, and when the next
-// one takes its index.
+// Each client is shown its own limit: on admissions and on denials, for live tiers in any order, next to one
+// of the settings, after another has been dropped, and when the next one takes its index.
 func TestAnswersOfLiveTiers(t *testing.T) {
 	t.Parallel()
 	a := newAlive(t)

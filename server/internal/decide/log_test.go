@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What fasthttp logs by itself, a line for every bad request, is for developers.
+// fasthttp's own log, a line for every bad request, is for developers.
 func TestParserLinesAreForDevelopers(t *testing.T) {
 	t.Parallel()
 	for level, want := range map[slog.Level]int{slog.LevelInfo: 0, slog.LevelDebug: 1} {

@@ -12,8 +12,8 @@ import (
 	"github.com/fastlimit/fastlimit/policy"
 )
 
-// The rules that a reload has replaced, and their answers, are released although requests
-// go on, to which no rule applies now: their tables may have hundreds of MiB.
+// Rules that a reload has replaced, and their answers, are released although requests continue, even if no
+// rule applies to these: their tables may have hundreds of MiB.
 func TestReloadReleasesTheOldRules(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // one working memory, in use all the time
 	var log bytes.Buffer

@@ -9,8 +9,8 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/decide"
 )
 
-// A ban that was ended while the kernel was told leaves nothing there; one of an operator is
-// never wider than what was banned.
+// A ban that was ended while it was being sent to the kernel leaves nothing there; an operator's is never
+// wider than what was banned.
 func TestGive(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

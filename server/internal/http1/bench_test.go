@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What a response of an application and a body of 16 chunks cost. Requests are
-// in BenchmarkHead of package conn, beside its own reader and fasthttp's.
+// The cost of an application's response and a body of 16 chunks. Requests are in BenchmarkHead of package
+// conn, compared with its own reader and fasthttp's.
 func BenchmarkResponse(b *testing.B) {
 	head := []byte(ok + "Server: nginx\r\nDate: Mon, 23 Nov 2026 00:00:00 GMT\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: 5120\r\nConnection: keep-alive\r\nVary: Accept-Encoding\r\n" +
 		"Cache-Control: private, max-age=0\r\nSet-Cookie: sid=0123456789abcdef; Path=/; HttpOnly\r\nX-Request-Id: 0123456789abcdef0123456789abcdef\r\n\r\n")

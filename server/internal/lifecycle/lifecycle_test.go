@@ -33,7 +33,7 @@ func (r *trace) want(t *testing.T, want ...string) {
 	}
 }
 
-// fakeFront does nothing but take its time and tell the trace.
+// fakeFront only takes its time and adds to the trace.
 type fakeFront struct {
 	*trace
 	name   string
@@ -88,8 +88,8 @@ func newRunner(tr *trace, fronts ...*fakeFront) *Runner {
 	return r
 }
 
-// Fronts drain together, the one for operators after them. The ticker goes on
-// meanwhile, and the last second of the log ends when nothing can log any more.
+// Fronts drain together, the operators' after them. The ticker runs meanwhile, and the last second of the log
+// ends when nothing can log any more.
 func TestOrderOfADrain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestOrderOfADrain(t *testing.T) {
 	})
 }
 
-// One front that cannot go on ends the server, after a drain like any other.
+// One front that cannot continue ends the server, after a drain like any other.
 func TestABrokenFrontEndsTheServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -146,7 +146,7 @@ func TestABrokenFrontEndsTheServer(t *testing.T) {
 	})
 }
 
-// Listen binds all fronts or none, and tells of all that failed.
+// Listen binds all fronts or none, and reports all that failed.
 func TestListenIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

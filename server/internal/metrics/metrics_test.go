@@ -109,8 +109,8 @@ func TestNamesAndLabels(t *testing.T) {
 	}
 }
 
-// Go, the process and whoever else counts stand beside the server's own metrics;
-// what nobody counts is left out.
+// Metrics of Go, the process and other collectors appear next to the server's own; what nobody counts is left
+// out.
 func TestOthersAndNobody(t *testing.T) {
 	t.Parallel()
 	other := prometheus.NewGauge(prometheus.GaugeOpts{Name: "fastlimit_other", Help: "Other."})

@@ -24,7 +24,7 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/upstream"
 )
 
-// shown returns the fields by which an app learns who asks, and the body once it has come.
+// shown returns the fields that show an app its client, and the body once it has come.
 func shown(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	defer func() { _, _ = w.Write(body) }()
@@ -62,7 +62,7 @@ func TestInFront(t *testing.T) {
 	}
 }
 
-// A proxy that is trusted is believed, and its list goes on; a client's is not.
+// A trusted proxy is believed, and its list is extended; a client's is not.
 func TestTrustedProxy(t *testing.T) {
 	t.Parallel()
 	const fields = "X-Forwarded-For: 1.2.3.4\r\nX-Forwarded-For: 5.6.7.8\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: c\r\nForwarded: for=1.2.3.4\r\nX_Forwarded_For: 9.9.9.9\r\nConnection: x-forwarded-for, close\r\n"
@@ -129,8 +129,7 @@ func TestKindsOfUpstreams(t *testing.T) {
 	}
 }
 
-// Requests that wait for their place in line are passed on when it comes, and those whose
-// clients leave meanwhile are not.
+// Requests that wait for a slot are passed on when it comes, and those whose clients leave meanwhile are not.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -166,8 +165,7 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// What we say of a limit stands in place of what the app says under the same names, and what
-// it says under others stays.
+// Our limit fields replace the app's fields of the same names; its other fields stay.
 func TestOurFields(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(o *standOptions) {

@@ -62,7 +62,7 @@ func TestHTTP10Clients(t *testing.T) {
 	}
 }
 
-// Who is denied gets that at once, whatever it was about to send, and the app sees nothing.
+// A denied client gets its denial at once, whatever it was about to send, and the app sees nothing.
 func TestDeniedUploads(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

@@ -43,8 +43,8 @@ func wants(t testing.TB, c io.Reader, want string) {
 	}
 }
 
-// Upgraded connections pass all bytes both ways, also those that come with the request, and
-// end at the drain: those that are idle, those that are busy, and those whose server goes on.
+// Upgraded connections pass all bytes both ways, including those that come with the request, and end at the
+// drain: idle ones, busy ones, and those whose server continues.
 func TestTunnels(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(o *standOptions) { o.pool.MaxConnections = 1 << 14 }, serveRaw(t, echoing))

@@ -38,8 +38,8 @@ func descriptors(t testing.TB) int {
 	return len(all)
 }
 
-// A server that is away gives 502 at once and for as long as it is; then all is well by
-// itself, and nothing is left open. Not parallel: it counts descriptors.
+// A server that is away gives 502 at once and for as long as it is; then everything recovers, and nothing is
+// left open. Not parallel: it counts descriptors.
 func TestDownAndBack(t *testing.T) {
 	before := descriptors(t)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -168,8 +168,8 @@ func blocking(t testing.TB) (addr string, asked chan struct{}, ended *atomic.Int
 	}), asked, ended, release
 }
 
-// Who waits for a connection for too long gets 503 with Retry-After, which is no denial and
-// no failure of the server.
+// A request that waits for a connection too long gets 503 with Retry-After, which is neither a denial nor a
+// failure of the server.
 func TestQueueTimeout(t *testing.T) {
 	t.Parallel()
 	addr, asked, _, release := blocking(t)
@@ -192,7 +192,7 @@ func TestQueueTimeout(t *testing.T) {
 	}
 }
 
-// As many wait as may, and get their answers; who comes beyond that gets 503 at once.
+// As many wait as may, and get their answers; further ones get 503 at once.
 func TestQueueFull(t *testing.T) {
 	t.Parallel()
 	for _, most := range []int{-1, 3} {

@@ -199,7 +199,7 @@ func TestHTTP2Answer(t *testing.T) {
 	}
 }
 
-// An upstream is let go when the client gives its request up, and the connection goes on.
+// An upstream is released when the client gives up its request, and the connection continues.
 func TestHTTP2ClientGivesUp(t *testing.T) {
 	t.Parallel()
 	asked, left := make(chan struct{}), make(chan struct{})
@@ -243,7 +243,7 @@ func TestHTTP2ClientGivesUp(t *testing.T) {
 	}
 }
 
-// Who is denied gets that although the body has not come, and nothing of the request is left.
+// A denied client gets its denial although the body has not come, and nothing of the request is left.
 func TestHTTP2DeniedWithoutItsBody(t *testing.T) {
 	t.Parallel()
 	s := start(t, overHTTP2(t), serveHTTP(t, func(http.ResponseWriter, *http.Request) {}))

@@ -42,8 +42,8 @@ func TestClientsLeave(t *testing.T) {
 	}
 }
 
-// A client that leaves while its request waits for a connection to the app has no place in line
-// from then on, however long the others wait: they are served in their order.
+// A client that leaves while its request waits for a connection to the app immediately loses its slot,
+// however long the others wait: they are served in their order.
 func TestClientsLeaveTheLine(t *testing.T) {
 	t.Parallel()
 	addr, asked, _, release := blocking(t)
@@ -111,7 +111,7 @@ func TestQueuedStay(t *testing.T) {
 	}
 }
 
-// So has a stream that is given up; its connection goes on.
+// So does a stream that is given up; its connection continues.
 func TestHTTP2ClientsLeaveTheLine(t *testing.T) {
 	t.Parallel()
 	addr, asked, _, release := blocking(t)
@@ -179,8 +179,8 @@ func TestClientsSayNothingOfTheServer(t *testing.T) {
 	}
 }
 
-// A client that does not read its answer is cut off in time, though it goes on to send, and
-// comes to the end of that.
+// A client that does not read its answer is cut off in time, though it keeps sending, and comes to the end of
+// that.
 func TestUploadersThatDoNotRead(t *testing.T) {
 	t.Parallel()
 	stalled, over := make(chan struct{}), make(chan struct{})

@@ -73,8 +73,8 @@ func wild(t testing.TB, said *[2]atomic.Uint64) (addr string) {
 	})
 }
 
-// say writes an answer at once: what comes unasked after the next request has come is an
-// answer to that, for all that anybody can tell. Others come in two pieces.
+// say writes an answer at once: one that comes unasked after the next request looks like an answer to that.
+// Others come in two pieces.
 func say(c net.Conn, rng *rand.Rand, answer string) error {
 	if rng.IntN(8) == 0 && !strings.Contains(answer, "poison") {
 		cut := rng.IntN(len(answer) + 1)
@@ -160,8 +160,7 @@ func (k *checker) run() {
 	}
 }
 
-// batch sends a few requests at once, and reads their answers. It reports whether the
-// connection goes on.
+// batch sends a few requests at once, and reads their answers. It reports whether the connection continues.
 func (k *checker) batch(c net.Conn, in *bufio.Reader) bool {
 	var out strings.Builder
 	var methods, markers []string

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// nonsense is an answer that no server should give, and what the client gets in its place.
+// nonsense is an answer that no server should give, and what the client gets instead.
 type nonsense struct {
 	name   string
 	method string // of the request; empty: GET
@@ -151,8 +151,8 @@ func nonsenseServer(t testing.TB, what *atomic.Pointer[nonsense]) (addr string) 
 	})
 }
 
-// Whatever a server says, the client that has asked gets what can be made of it, or 502, and
-// whoever asks next gets its own answer. There is one connection to the server at most.
+// Whatever a server says, the client that asked gets what can be made of it, or 502, and the next client gets
+// its own answer. There is at most one connection to the server.
 func TestNonsense(t *testing.T) {
 	t.Parallel()
 	say := new(atomic.Pointer[nonsense])

@@ -19,8 +19,7 @@ func costed(o *standOptions) {
 	o.settings.Rules[0].CostFrom.ResponseHeader = "X-Cost"
 }
 
-// The app says what requests have cost, whether or not they came by the short way; clients
-// are not told.
+// The app reports what requests have cost, whether or not they came by the short path; clients do not see it.
 func TestAppNamesCosts(t *testing.T) {
 	t.Parallel()
 	app := serveHTTP(t, func(w http.ResponseWriter, r *http.Request) {

@@ -122,7 +122,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// Who is denied does not reach the app; everybody else has one decision.
+// A denied request does not reach the app; every other one has one decision.
 func TestDenies(t *testing.T) {
 	t.Parallel()
 	reached := 0

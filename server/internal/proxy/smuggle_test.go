@@ -35,7 +35,7 @@ func sameRequest(a, b *streams.Request) bool {
 	return a.Method == b.Method && a.Target == b.Target && slices.Equal(a.Fields["host"], b.Fields["host"]) && a.Body == b.Body
 }
 
-// compare judges a stream whose requests are known, and tells what does not fit.
+// compare checks a stream whose requests are known, and reports what does not fit.
 func (s *smuggling) compare(t testing.TB, stream string, how int) verdict {
 	t.Helper()
 	v := s.judge(t, rawhttp.Cut(stream, how)...)
@@ -122,8 +122,8 @@ func TestFieldsOfOthersAreDropped(t *testing.T) {
 	}
 }
 
-// Trailers that would say who asks, or where a message ends, if a server added them to the
-// fields of the head, do not come through; others do, both in requests and answers.
+// Trailers that would name the client, or where a message ends, if a server added them to the fields of the
+// head, do not come through; others do, both in requests and answers.
 func TestTrailersOfRequests(t *testing.T) {
 	t.Parallel()
 	s := startSmuggling(t, nil)

@@ -22,7 +22,7 @@ import (
 // streamSize is how many MiB TestStreams sends each way.
 var streamSize = flag.Int("stream", 32, "MiB that TestStreams sends each way, of which 1024 are the full size")
 
-// pattern is a stream whose bytes tell where they stand, of a prime period.
+// pattern is a stream whose bytes encode their position, with a prime period.
 type pattern struct{ at, left int64 }
 
 var patternBytes = func() []byte {

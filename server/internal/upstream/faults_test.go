@@ -266,7 +266,7 @@ func TestBigRequest(t *testing.T) {
 	}, Config{})
 }
 
-// A write that makes no progress ends; one that makes some goes on for longer than that.
+// A write without progress ends; one that makes some may take longer than that.
 func TestWriteTimeout(t *testing.T) {
 	const timeout = time.Second
 	var pace atomic.Pointer[chan bool] // a value of it lets the server read a piece

@@ -118,7 +118,7 @@ func mustAsk(t testing.TB, c *Conn, request string) {
 	}
 }
 
-// eventually waits for what has to come by itself.
+// eventually waits for something to happen.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for range 2000 {

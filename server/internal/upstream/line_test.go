@@ -94,7 +94,7 @@ func TestOthersAreServed(t *testing.T) {
 	}
 }
 
-// A setting in place of the share; and who is not known has none.
+// A setting replaces the share; unknown clients have none.
 func TestMaxPerClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t}

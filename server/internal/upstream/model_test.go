@@ -263,8 +263,8 @@ func caller(t *testing.T, p *Pool, r *rand.Rand, outcomes *[5]atomic.Int64) {
 	}
 }
 
-// Who came first is served first, whether a connection, room or another's leaving makes
-// it possible; who has left is not served.
+// First come, first served, whether a connection, room or another's leaving makes it possible; a request that
+// has left is not served.
 func TestFirstComeFirstServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t}

@@ -157,7 +157,7 @@ func TestHotPath(t *testing.T) {
 	}
 }
 
-// Who waits is sent away when the pool closes, and what is lent is closed when it comes back.
+// Waiting requests are sent away when the pool closes, and lent connections are closed when they come back.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t}
