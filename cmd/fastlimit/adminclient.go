@@ -50,17 +50,17 @@ func (f *adminFlags) client(command string, sys *system) (*adminClient, error) {
 	return &adminClient{command: command, admin: f.Admin, token: token, out: sys.stdout, json: f.Output == "json"}, err
 }
 
-// show asks, and prints the answer: with --output json as it is, whatever it is.
+// show asks, and prints the answer.
 func show[T any](ctx context.Context, c *adminClient, method, path string, body any, want string, text func(*T) string) error {
 	answer, err := c.do(ctx, method, path, body)
-	if err != nil || c.json {
-		return write(c.out, answer, err)
+	if err != nil {
+		return err
 	}
 	return printed(c, answer, want, text)
 }
 
-// printed prints an answer: as it is, or what text makes of it, which is "" for an answer that
-// is not what want says.
+// printed prints an answer: with --output json as it is, else what text makes of it. That
+// is "" if the answer is not what want says, which is an error in both formats.
 func printed[T any](c *adminClient, answer []byte, want string, text func(*T) string) error {
 	var v T
 	if json.Unmarshal(answer, &v) == nil {
@@ -68,17 +68,11 @@ func printed[T any](c *adminClient, answer []byte, want string, text func(*T) st
 			if !c.json {
 				answer = []byte(shown)
 			}
-			return write(c.out, answer, nil)
+			_, err := c.out.Write(answer)
+			return err
 		}
 	}
 	return c.stranger(want)
-}
-
-func write(w io.Writer, b []byte, err error) error {
-	if err == nil {
-		_, err = w.Write(b)
-	}
-	return err
 }
 
 // inSeconds is a time that an answer has in seconds.

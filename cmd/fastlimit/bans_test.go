@@ -71,8 +71,8 @@ $`); code != 0 || !want.MatchString(stdout) {
 	}
 }
 
-// What another program answers is no ban, and steers no terminal.
-func TestBansOfStrangers(t *testing.T) {
+// An answer of another program at --admin is an error, and what it says cannot steer a terminal.
+func TestAnswersOfStrangers(t *testing.T) {
 	t.Parallel()
 	var reply atomic.Value
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, reply.Load()) }))
@@ -85,6 +85,14 @@ func TestBansOfStrangers(t *testing.T) {
 		{"bans", `{}`, cli.ExitFailure, "is it the admin listener of fastlimit?"},
 		{"bans", `<html>`, cli.ExitFailure, "is it the admin listener of fastlimit?"},
 		{"bans", `{"bans":[{"key":"\u001b[2J","rule":"\u001b","by":"\u001b"}],"total":1}`, 0, `"\x1b[2J"`},
+		{"bans -o json", `{}`, cli.ExitFailure, "is it the admin listener of fastlimit?"},
+		{"ban -o json 192.0.2.1", `{}`, cli.ExitFailure, "is it the admin listener of fastlimit?"},
+		{"ban -o json 192.0.2.1", `{"key":"192.0.2.1/32"}`, 0, `{"key":"192.0.2.1/32"}`},
+		{"changes -o json", `<html>`, cli.ExitFailure, "is it the admin listener of fastlimit?"},
+		{"reload -o json", `{}`, cli.ExitFailure, "is it the admin listener of fastlimit?"},
+		{"rule -o json", `{}`, cli.ExitFailure, "is it the admin listener of fastlimit?"},
+		{"rule -o json a burst=2", `{}`, cli.ExitFailure, "is it the admin listener of fastlimit?"},
+		{"override delete a 192.0.2.1", `{}`, cli.ExitFailure, "is it the admin listener of fastlimit?"},
 		{"ban 192.0.2.1", `{}`, cli.ExitFailure, "is it the admin listener of fastlimit?"},
 		{"ban 192.0.2.1", `{"key":"\u001b[2J","seconds_left":1}`, 0, `"\x1b[2J": banned, ends in 1s`},
 		{"unban 192.0.2.1", `{"unbanned":[]}`, cli.ExitFailure, "is it the admin listener of fastlimit?"},

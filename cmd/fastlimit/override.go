@@ -104,12 +104,13 @@ func (c *overrideDeleteCmd) Run(ctx context.Context, sys *system) error {
 	if err != nil {
 		return err
 	}
-	answer, err := client.do(ctx, http.MethodDelete, "/v1/overrides?"+url.Values{"rule": {c.Rule}, "key": key}.Encode(), nil)
-	if err != nil || c.Output == "json" {
-		return write(sys.stdout, answer, err)
-	}
-	_, err = fmt.Fprintf(sys.stdout, "%s %s: deleted\n", printable(c.Rule), shownKey(key))
-	return err
+	path := "/v1/overrides?" + url.Values{"rule": {c.Rule}, "key": key}.Encode()
+	return show(ctx, client, http.MethodDelete, path, nil, "the deleted override", func(done *struct{ Deleted bool }) string {
+		if !done.Deleted {
+			return ""
+		}
+		return fmt.Sprintf("%s %s: deleted\n", printable(c.Rule), shownKey(key))
+	})
 }
 
 type overrideListCmd struct {

@@ -26,7 +26,8 @@ func (c *readyCmd) Run(ctx context.Context, sys *system) error {
 	case err != nil:
 		return err
 	case resp.StatusCode == http.StatusOK && string(answer) == readyAnswer:
-		return write(sys.stdout, []byte("ready\n"), nil)
+		_, err := fmt.Fprintln(sys.stdout, "ready")
+		return err
 	case resp.StatusCode == http.StatusServiceUnavailable:
 		return fmt.Errorf("fastlimit ready: %s is not ready: %s", c.Admin, printableLong(strings.TrimSpace(string(answer))))
 	}

@@ -14,9 +14,10 @@ func (c *reloadCmd) Run(ctx context.Context, sys *system) error {
 	if err != nil {
 		return err
 	}
-	answer, err := client.do(ctx, http.MethodPost, "/v1/reload", nil)
-	if err == nil && !client.json {
-		answer = []byte("reloaded\n")
-	}
-	return write(sys.stdout, answer, err)
+	return show(ctx, client, http.MethodPost, "/v1/reload", nil, "that it reloaded", func(done *struct{ Reloaded bool }) string {
+		if !done.Reloaded {
+			return ""
+		}
+		return "reloaded\n"
+	})
 }

@@ -54,23 +54,23 @@ func (c *ruleCmd) Run(ctx context.Context, sys *system) error {
 		}
 	}
 	answer, err := client.do(ctx, method, path, body)
-	if err != nil || c.Output == "json" && c.Rule == "" {
-		return write(sys.stdout, answer, err)
+	if err != nil {
+		return err
 	}
-	if method != http.MethodGet {
-		var one liverules.Shown
-		if json.Unmarshal(answer, &one) != nil || one.Mode == "" {
-			return client.stranger("a rule")
-		}
-		if c.Output == "json" {
-			return write(sys.stdout, answer, nil)
-		}
-		if _, err = fmt.Fprintf(sys.stdout, "%s: %s\n", printable(one.Rule), ruleText(&one)); err != nil {
-			return err
-		}
-		return c.others(&one, sys.stdout)
+	if method == http.MethodGet {
+		return c.show(client, answer, sys.stdout)
 	}
-	return c.show(client, answer, sys.stdout)
+	var one *liverules.Shown
+	err = printed(client, answer, "a rule", func(shown *liverules.Shown) string {
+		if one = shown; one.Mode == "" {
+			return ""
+		}
+		return fmt.Sprintf("%s: %s\n", printable(one.Rule), ruleText(one))
+	})
+	if err != nil || client.json {
+		return err
+	}
+	return c.others(one, sys.stdout)
 }
 
 // change is the body that asks for a change.
@@ -108,6 +108,10 @@ func (c *ruleCmd) show(client *adminClient, answer []byte, to io.Writer) error {
 	if json.Unmarshal(answer, &list) != nil || list.Rules == nil {
 		return client.stranger("a list of rules")
 	}
+	if c.Output == "json" && c.Rule == "" {
+		_, err := to.Write(answer)
+		return err
+	}
 	var names []string
 	shown := list.Rules[:0:0]
 	for _, r := range list.Rules {
@@ -134,7 +138,8 @@ func (c *ruleCmd) show(client *adminClient, answer []byte, to io.Writer) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", printable(r.Rule), printable(r.Mode), limitText(&r.Limit), file, left, printable(r.By))
 	}
 	w.Flush()
-	return write(to, out.Bytes(), nil)
+	_, err := out.WriteTo(to)
+	return err
 }
 
 // others says what the other nodes have made of a change. That some have not followed is a failure
