@@ -44,21 +44,24 @@ func TestRepeatedKeyFieldsAreRefused(t *testing.T) {
 		{policy.KeyCookie, "sid", "Cookie: sid=\"a\";sid=\r\n", 400},
 		{policy.KeyCookie, "sid", "Cookie: Sid=a; sid=b; ssid=c; sid; x=sid=d\r\n", 200},
 	} {
-		s := keyed(t, c.kind, c.name)
-		all := raw(t, s.addr, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"+c.lines+"\r\n")
-		if len(all) != 1 || all[0].StatusCode != c.want {
-			t.Errorf("%s, %q: %v, want %d", c.name, c.lines, all, c.want)
-		}
-		refused := uint64(0)
-		if c.want == 400 {
-			refused = 1
-		}
-		if n := s.reason(t, "repeated"); n != refused {
-			t.Errorf("%s, %q: counted %d times", c.name, c.lines, n)
-		}
-		if st := s.config().Limiter.Rules()[0].Stats(); c.want == 400 && sum(st.Allowed[:]) != 0 {
-			t.Errorf("%s, %q: charged", c.name, c.lines)
-		}
+		t.Run(c.name+" "+c.lines, func(t *testing.T) {
+			t.Parallel()
+			s := keyed(t, c.kind, c.name)
+			all := raw(t, s.addr, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"+c.lines+"\r\n")
+			if len(all) != 1 || all[0].StatusCode != c.want {
+				t.Errorf("%v, want %d", all, c.want)
+			}
+			refused := uint64(0)
+			if c.want == 400 {
+				refused = 1
+			}
+			if n := s.reason(t, "repeated"); n != refused {
+				t.Errorf("counted %d times", n)
+			}
+			if st := s.config().Limiter.Rules()[0].Stats(); c.want == 400 && sum(st.Allowed[:]) != 0 {
+				t.Error("charged")
+			}
+		})
 	}
 }
 

@@ -57,6 +57,14 @@ func severalNodes(t *testing.T) {
 	}
 }
 
+// restarts is how often tests restart a service under load.
+func restarts() int {
+	if testing.Short() {
+		return 5
+	}
+	return 20
+}
+
 // command runs the binary to its end.
 func command(t *testing.T, stdin io.Reader, args ...string) (code int, stdout, stderr string) {
 	t.Helper()

@@ -14,7 +14,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
-// TestReusePortLosesNobody: processes that replace each other 20 times, each started before the one
+// TestReusePortLosesNobody: processes that replace each other again and again, each started before the one
 // before is told to end, answer every request. The next one gets its admin, its cluster
 // and what it knew, so that who is denied stays denied.
 func TestReusePortLosesNobody(t *testing.T) {
@@ -34,7 +34,7 @@ cluster: {name: a, bind: "%s", secret_file: %s}
 	for range 3 {
 		statusFor(t, url, "192.0.2.7")
 	}
-	for i := range 20 {
+	for i := range restarts() {
 		next := begin()
 		p.signal(syscall.SIGTERM)
 		if code := p.wait(); code != 0 {

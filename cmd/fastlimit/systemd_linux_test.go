@@ -98,7 +98,7 @@ func statusFor(t *testing.T, url, client string) int {
 
 const strict = "trusted_proxies: [127.0.0.1]\ndrain: {delay: 0s}\nrules: [{name: per-ip, key: ip, rate: 1/h, burst: 1}]\n"
 
-// TestActivationLosesNobody: while a service with socket activation restarts 20 times, each
+// TestActivationLosesNobody: while a service with socket activation restarts again and again, each
 // request is answered, and who is denied stays denied.
 func TestActivationLosesNobody(t *testing.T) {
 	t.Parallel()
@@ -107,7 +107,7 @@ func TestActivationLosesNobody(t *testing.T) {
 	file := writeFile(t, "fastlimit.yaml", strict+"listen: systemd:http\nadmin: systemd:admin\nstate_file: "+filepath.Join(t.TempDir(), "state")+"\n")
 	url := "http://" + address + "/"
 	var stop func() int64
-	for i := range 20 {
+	for i := range restarts() {
 		p := start(t, activated("http:admin", []*os.File{socket, admin}, "-c", file))
 		if i == 0 {
 			stop = visits(t, url)
@@ -121,7 +121,7 @@ func TestActivationLosesNobody(t *testing.T) {
 		if p.listen != address || !strings.HasSuffix(p.admin, path) {
 			t.Errorf("it listens on %s and %s", p.listen, p.admin)
 		}
-		if i < 19 {
+		if i < restarts()-1 {
 			p.signal(syscall.SIGTERM)
 			p.wait()
 		}
