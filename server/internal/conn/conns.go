@@ -268,7 +268,7 @@ func (c *Conns) onState(nc net.Conn, state fasthttp.ConnState) {
 			cn.enter(reading)
 		}
 	case fasthttp.StateIdle:
-		cn.EndAnswer()
+		cn.endAnswer()
 		cn.large.answered = cn.large.active
 	}
 }

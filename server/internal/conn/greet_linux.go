@@ -105,8 +105,8 @@ func (d *door) finish(rest []byte, last bool) {
 	}
 	c.out.unread, c.out.denied = d.conn.out.unread, d.conn.out.denied
 	go func() {
-		if _, err := c.Send(rest); err == nil && !last {
-			c.EndAnswer()
+		if _, err := c.send(rest); err == nil && !last {
+			c.endAnswer()
 			d.l.serve(c)
 			return
 		}

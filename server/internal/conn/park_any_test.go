@@ -88,7 +88,8 @@ func askAlways(t *testing.T, addr string, random *rand.Rand, targets []string) {
 }
 
 // relayOne answers one request, as a relay does, and gives back what has come behind it.
-func relayOne(c *Conn) (more bool) {
+func relayOne(cn *Conn) (more bool) {
+	c := Relay{cn}
 	buf, read := make([]byte, 4096), 0
 	for {
 		n, _ := c.Fill(buf[read:])

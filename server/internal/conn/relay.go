@@ -1,14 +1,18 @@
 package conn
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
-// These methods are for a proxy, which reads the requests of a connection itself ([Handlers].Relay) or has
-// their heads read for it ([Handlers].Answer), and passes them on. They are for the connection's goroutine;
+// Relay is a connection for a proxy, which reads its requests itself ([Handlers].Relay) or has their heads
+// read for it ([Handlers].Answer), and passes them on. Its methods are for the connection's goroutine;
 // Receiving, Await and Fill are also for the one that sends the body.
+type Relay struct{ *Conn }
 
 // Fill reads more bytes of requests whose framing the caller checks into p. It waits as long as the phase of
 // the connection allows.
-func (c *Conn) Fill(p []byte) (int, error) {
+func (c Relay) Fill(p []byte) (int, error) {
 	n, err := c.receiveRaw(p)
 	if n == 0 {
 		return 0, err
@@ -24,13 +28,13 @@ func (c *Conn) Fill(p []byte) (int, error) {
 
 // Note counts a request whose head Fill has delivered, before [Conn.BeginRequest]. last: no other request
 // follows it. forwarded: it has a forwarding header.
-func (c *Conn) Note(last, forwarded bool) {
+func (c Relay) Note(last, forwarded bool) {
 	c.in.gate.skip(&Head{close: last, forwarded: forwarded})
 }
 
 // Ask records that an upstream has the request. If the client leaves, or has to make room, before
-// [Conn.Asked], by.Interrupt is called.
-func (c *Conn) Ask(by Interrupter) {
+// [Relay.Asked], by.Interrupt is called.
+func (c Relay) Ask(by Interrupter) {
 	c.awaits.upstream.set(by)
 	c.enter(asking)
 	if c.givenUp() || c.orders.reset.Load() { // from before there was an upstream
@@ -39,11 +43,11 @@ func (c *Conn) Ask(by Interrupter) {
 }
 
 // Await records that the upstream is being waited for again.
-func (c *Conn) Await() { c.enter(asking) }
+func (c Relay) Await() { c.enter(asking) }
 
 // Asked ends what Ask has begun, before the rest of the answer is sent. It reports whether Interrupt was
 // called.
-func (c *Conn) Asked() (cut bool) {
+func (c Relay) Asked() (cut bool) {
 	c.enter(writing)
 	return c.awaits.upstream.end()
 }
@@ -51,13 +55,13 @@ func (c *Conn) Asked() (cut bool) {
 // Receiving records that the upstream needs the body of the request. The client must send some of it within
 // the write timeout. It has no effect while an answer is being sent, which has its own timeout: otherwise a
 // client that does not read could escape it.
-func (c *Conn) Receiving() { c.replace(asking, sending, c.conns.tick.Load()) }
+func (c Relay) Receiving() { c.replace(asking, sending, c.conns.tick.Load()) }
 
 // Received records that some of it has arrived.
-func (c *Conn) Received() { c.replace(sending, asking, c.conns.tick.Load()) }
+func (c Relay) Received() { c.replace(sending, asking, c.conns.tick.Load()) }
 
 // Tunneling records that bytes have gone through an upgraded connection.
-func (c *Conn) Tunneling() {
+func (c Relay) Tunneling() {
 	c.enter(tunneling)
 	if c.conns.noTunnels.Load() { // EndTunnels may have been called during another phase
 		c.awaits.upstream.cut()
@@ -65,26 +69,47 @@ func (c *Conn) Tunneling() {
 }
 
 // StopReceiving ends a read that waits for the client, and all later ones.
-func (c *Conn) StopReceiving() { _ = c.SetReadDeadline(longAgo) }
+func (c Relay) StopReceiving() { _ = c.SetReadDeadline(longAgo) }
 
 // Secure reports whether requests come through TLS.
-func (c *Conn) Secure() bool {
-	return c.parent != nil && c.parent.c.Secure() || c.opening != nil && c.opening.tls != nil
+func (c Relay) Secure() bool {
+	return c.parent != nil && Relay{c.parent.c}.Secure() || c.opening != nil && c.opening.tls != nil
 }
 
 // BeginLarge records that the connection has memory for a long head, as only a few may, until end is called.
-func (c *Conn) BeginLarge() (end func()) {
-	c.conns.admitLarge(c)
-	return func() { c.conns.leaveLarge(c) }
+func (c Relay) BeginLarge() (end func()) {
+	c.conns.admitLarge(c.Conn)
+	return func() { c.conns.leaveLarge(c.Conn) }
 }
 
 // HeadBytes bounds the head of a request.
-func (c *Conn) HeadBytes() int { return c.conns.limits.HeadBytes }
+func (c Relay) HeadBytes() int { return c.conns.limits.HeadBytes }
 
 // Unread gives back what Fill has delivered and the caller has not used, for the next reader.
-func (c *Conn) Unread(p []byte) { c.in.unread(p) }
+func (c Relay) Unread(p []byte) { c.in.unread(p) }
 
-// Interrupter is what [Conn.Ask] calls.
+// BeginQueue is [Conn.BeginWait] for a request that was admitted and waits for an upstream, after all answers
+// were sent ([Relay.Send]). Its client exceeds no limit, so it does not make room for others; nor is it sent away
+// if its leaving cannot be noticed.
+func (c Relay) BeginQueue() context.Context { return c.beginWait(asking) }
+
+// EndQueue ends what BeginQueue has begun.
+func (c Relay) EndQueue() { c.endWait() }
+
+// Send sends answers: all of out except what was already sent. It returns the memory of out that may be
+// reused.
+func (c Relay) Send(out []byte) ([]byte, error) { return c.send(out) }
+
+// EndAnswer notes that a whole answer was sent.
+func (c Relay) EndAnswer() { c.endAnswer() }
+
+// Break shows the client that the answer is incomplete: the connection is reset.
+func (c Relay) Break() {
+	c.out.closed = true
+	resetOnClose(c.socket())
+}
+
+// Interrupter is what [Relay.Ask] calls.
 type Interrupter interface {
 	// Interrupt ends the exchange with the upstream. Any goroutine may call it.
 	Interrupt()

@@ -98,14 +98,15 @@ func TestResetInterruptsUpstreams(t *testing.T) {
 	cn := c.wrap(quietFrom(banned))
 	c.admit(cn)
 	var first, second interrupted
-	cn.Ask(&first)
+	relay := Relay{cn}
+	relay.Ask(&first)
 	if got := c.Reset(bannedOnly); got != 1 || first.times != 1 {
 		t.Errorf("%d connections were reset, %d interrupts", got, first.times)
 	}
-	if !cn.Asked() {
+	if !relay.Asked() {
 		t.Error("nobody has told the goroutine")
 	}
-	cn.Ask(&second)
+	relay.Ask(&second)
 	c.Reset(bannedOnly)
 	if second.times != 1 || c.Resets() != 1 {
 		t.Errorf("%d interrupts, %d resets", second.times, c.Resets())

@@ -183,7 +183,7 @@ func TestResetOvertaken(t *testing.T) {
 	h := echoHandlers()
 	h.Answer = func(dst []byte, c *Conn, _ *Head) ([]byte, bool, bool) {
 		c.BeginRequest()
-		c.Ask(interrupter(func() {
+		Relay{c}.Ask(interrupter(func() {
 			close(cut)
 			eventually(t, func() bool { return l.conns.Open() == 0 })
 		}))

@@ -222,6 +222,6 @@ func (r *resident) send(c *Conn) bool {
 		}
 	}
 	r.out = r.out[:0]
-	c.EndAnswer()
+	c.endAnswer()
 	return true
 }

@@ -101,7 +101,7 @@ func (s *Session) Refused(n uint64) {
 }
 
 // HeadBytes bounds the head of a request.
-func (s *Session) HeadBytes() int { return s.c.HeadBytes() }
+func (s *Session) HeadBytes() int { return s.c.conns.limits.HeadBytes }
 
 // leave tells the client to go away, and reports whether this is the first time.
 func (s *Session) leave() bool {

@@ -60,11 +60,6 @@ func (a *awaited) giveUp() {
 // request already has a slot. It implements policy.Waiter.
 func (c *Conn) BeginWait() context.Context { return c.beginWait(queued) }
 
-// BeginQueue is the same for a request that was admitted and waits for an upstream, after all answers were
-// sent ([Conn.Send]). Its client exceeds no limit, so it does not make room for others; nor is it sent away
-// if its leaving cannot be noticed.
-func (c *Conn) BeginQueue() context.Context { return c.beginWait(asking) }
-
 func (c *Conn) beginWait(p phase) context.Context {
 	w := c.awaits.line.Load()
 	if w == nil {
@@ -88,11 +83,11 @@ func (c *Conn) beginWait(p phase) context.Context {
 
 // EndWait is called when there is a decision on the request.
 func (c *Conn) EndWait() {
-	c.conns.waited.Observe(time.Since(c.EndQueue()))
+	c.conns.waited.Observe(time.Since(c.endWait()))
 }
 
-// EndQueue ends what BeginQueue has begun, and returns when that was.
-func (c *Conn) EndQueue() (began time.Time) {
+// endWait ends what beginWait has begun, and returns when that was.
+func (c *Conn) endWait() (began time.Time) {
 	w := c.awaits.line.Load()
 	w.stop()
 	w.stop = nil

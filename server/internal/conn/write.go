@@ -50,9 +50,8 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 	return n + m, err
 }
 
-// Send sends answers: all of out except what was already sent. It returns the memory of out that may be
-// reused.
-func (c *Conn) Send(out []byte) ([]byte, error) {
+// send is [Relay.Send].
+func (c *Conn) send(out []byte) ([]byte, error) {
 	skip := 0
 	if c.out.unsent != nil {
 		skip = c.out.unsent.skip()
@@ -65,17 +64,11 @@ func (c *Conn) Send(out []byte) ([]byte, error) {
 	return out[:0], err
 }
 
-// EndAnswer notes that a whole answer was sent.
-func (c *Conn) EndAnswer() { c.enter(c.out.after()) }
+// endAnswer is [Relay.EndAnswer].
+func (c *Conn) endAnswer() { c.enter(c.out.after()) }
 
 // LeaveUnread ends the connection with the answer, after a moment in which the client may keep sending.
 func (c *Conn) LeaveUnread() { c.out.unread = true }
-
-// Break shows the client that the answer is incomplete: the connection is reset.
-func (c *Conn) Break() {
-	c.out.closed = true
-	resetOnClose(c.socket())
-}
 
 const (
 	// lingerTime and lingerBytes bound what is read from a client that is still sending after its last

@@ -16,7 +16,7 @@ import (
 // exchange is one request that is passed on, and its answer. It belongs to the goroutine of the connection.
 type exchange struct {
 	p     *Proxy
-	c     *conn.Conn
+	c     conn.Relay
 	who   netip.Addr // the client whose share of the upstream's connections it takes
 	req   asked
 	head  bool   // it is a HEAD
@@ -49,7 +49,7 @@ type exchange struct {
 	bodyHead []byte // the part of the body that came with the head
 }
 
-func (p *Proxy) exchange(c *conn.Conn, a *decide.Admission) *exchange {
+func (p *Proxy) exchange(c conn.Relay, a *decide.Admission) *exchange {
 	x := p.exchanges.Get().(*exchange)
 	x.c, x.req.peer, x.req.secure = c, c.Addr(), c.Secure()
 	x.admit(a)
@@ -81,7 +81,7 @@ func (x *exchange) free() {
 
 // Forward implements [decide.Forwarder].
 func (p *Proxy) Forward(dst []byte, c *conn.Conn, h *conn.Head, a decide.Admission) (out []byte, last bool) {
-	x := p.exchange(c, &a)
+	x := p.exchange(conn.Relay{Conn: c}, &a)
 	defer x.free()
 	defer x.rescue(&out, &last)
 	x.req.Request = http1.Request{Method: h.Method, Target: h.Target, Host: h.Host, Fields: h.Fields, Minor: 1}
@@ -278,7 +278,7 @@ func (x *exchange) fail(dst []byte, f failed) (out []byte, last bool) {
 	case left:
 		return x.gone(dst)
 	case client != nil: // the client's fault
-		out, x.logged.status = x.p.service.RefuseBody(dst, x.c, client)
+		out, x.logged.status = x.p.service.RefuseBody(dst, x.c.Conn, client)
 		return out, true
 	}
 	x.logged.status, x.logged.until = failureAnswers[f.what].status, 0

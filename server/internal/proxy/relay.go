@@ -20,7 +20,8 @@ type reader struct {
 }
 
 // Relay implements [decide.Forwarder]: it serves one request, and gives back what came after it.
-func (p *Proxy) Relay(c *conn.Conn, listener int) (more bool) {
+func (p *Proxy) Relay(cn *conn.Conn, listener int) (more bool) {
+	c := conn.Relay{Conn: cn}
 	r := p.readers.Get().(*reader)
 	defer p.putReader(r)
 	err := r.read(c)
@@ -31,7 +32,7 @@ func (p *Proxy) Relay(c *conn.Conn, listener int) (more bool) {
 	x := p.exchange(c, &a)
 	defer x.free()
 	if err != nil {
-		_, _ = c.Send(p.service.Refuse(x.out[:0], c, err))
+		_, _ = c.Send(p.service.Refuse(x.out[:0], cn, err))
 		return false
 	}
 	last := p.serve(x, r, listener)
@@ -61,7 +62,7 @@ var errNothing = errors.New("no request has begun")
 var errHeadSize = &decide.HeadTooLong{}
 
 // read reads a head.
-func (r *reader) read(c *conn.Conn) error {
+func (r *reader) read(c conn.Relay) error {
 	for {
 		n, err := c.Fill(r.buf[r.end:])
 		if r.end += n; n == 0 {
@@ -98,7 +99,7 @@ func (p *Proxy) serve(x *exchange, r *reader, listener int) (last bool) {
 	c.Note(req.Close || req.Minor == 0, req.Forwarded)
 	var a decide.Admission
 	a.LastIfDenied = !c.IsStream() && !p.drains(req)
-	out, last := p.service.Admit(x.out[:0], c, &conn.Head{Method: req.Method, Target: req.Target, Host: req.Host, Fields: req.Fields}, listener, &a)
+	out, last := p.service.Admit(x.out[:0], c.Conn, &conn.Head{Method: req.Method, Target: req.Target, Host: req.Host, Fields: req.Fields}, listener, &a)
 	if !a.Admitted {
 		if x.head {
 			out = withoutBody(out, 0)
@@ -114,7 +115,7 @@ func (p *Proxy) serve(x *exchange, r *reader, listener int) (last bool) {
 	x.req.tunnel = req.Upgrade && req.Length == 0 && req.Minor > 0 && !isH2C(req.Fields)
 	body, err := x.takeBody(r)
 	if err != nil {
-		bad, status := p.service.RefuseBody(out[:0], c, err)
+		bad, status := p.service.RefuseBody(out[:0], c.Conn, err)
 		if x.line != nil {
 			x.line.Done(status, 0, "", 0)
 		}
@@ -143,7 +144,7 @@ func (p *Proxy) drains(req *http1.Request) bool {
 }
 
 // drain reads the body of a request that was not admitted, and drops it.
-func (r *reader) drain(c *conn.Conn) bool {
+func (r *reader) drain(c conn.Relay) bool {
 	left := r.req.Length - int64(r.end-r.start)
 	if left <= 0 {
 		r.start += int(r.req.Length)

@@ -14,7 +14,7 @@ import (
 // client and then the upstream. The connection ends with it. The connection's goroutine passes on what the
 // upstream sends, another one what the client sends.
 type tunnel struct {
-	c    *conn.Conn
+	c    conn.Relay
 	up   *upstream.Conn
 	half atomic.Bool // the client has ended its half
 }

@@ -13,7 +13,7 @@ import (
 // its own goroutine, which owns the reading side of the client and the writing side of the upstream; the
 // other fields belong to the exchange again once it has ended ([upload.stop]).
 type upload struct {
-	c     *conn.Conn
+	c     conn.Relay
 	guard *guard
 	up    *upstream.Conn
 	body  http1.Body
