@@ -163,7 +163,7 @@ func TestIdleConnectionsHoldLittle(t *testing.T) {
 			continue // make test has all
 		}
 		t.Run(name, func(t *testing.T) {
-			p := serve(t, "-c", writeFile(t, "c.yaml", "connections: {max_per_client: 1000000, header_timeout: 400ms}\nrules: [{name: a, rate: 1000000/s}]\n"))
+			p := serve(t, "-c", writeFile(t, "c.yaml", "connections: {max_per_client: 1000000, header_timeout: 400ms, idle_timeout: 10m}\nrules: [{name: a, rate: 1000000/s}]\n"))
 			startHold(t, p.listen, "127.0.0.2", 100, c.text)()
 			before := p.rss()
 			for i := range processes {
