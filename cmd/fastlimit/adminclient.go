@@ -30,8 +30,8 @@ type adminClient struct {
 	command, admin string
 	token          string // "": none is sent
 
-	out  io.Writer // of show and printed
-	json bool      // they print answers as they are
+	out  io.Writer // of show
+	json bool      // it prints answers as they are
 }
 
 // adminFlags are those of commands that change something on a running node.
@@ -50,25 +50,20 @@ func (f *adminFlags) client(command string, sys *system) (*adminClient, error) {
 	return &adminClient{command: command, admin: f.Admin, token: token, out: sys.stdout, json: f.Output == "json"}, err
 }
 
-// show asks, and prints the answer.
+// show asks, and prints the answer: with --output json as it is, else what text makes of it. That
+// is "" if the answer is not what want says, which is an error in both formats.
 func show[T any](ctx context.Context, c *adminClient, method, path string, body any, want string, text func(*T) string) error {
 	answer, err := c.do(ctx, method, path, body)
 	if err != nil {
 		return err
 	}
-	return printed(c, answer, want, text)
-}
-
-// printed prints an answer: with --output json as it is, else what text makes of it. That
-// is "" if the answer is not what want says, which is an error in both formats.
-func printed[T any](c *adminClient, answer []byte, want string, text func(*T) string) error {
 	var v T
 	if json.Unmarshal(answer, &v) == nil {
 		if shown := text(&v); shown != "" {
 			if !c.json {
 				answer = []byte(shown)
 			}
-			_, err := c.out.Write(answer)
+			_, err = c.out.Write(answer)
 			return err
 		}
 	}

@@ -39,11 +39,7 @@ func (c *bansCmd) Run(ctx context.Context, sys *system) error {
 	if c.Rule != "" {
 		q.Set("rule", c.Rule)
 	}
-	answer, err := client.do(ctx, http.MethodGet, "/v1/bans?"+q.Encode(), nil)
-	if err != nil {
-		return err
-	}
-	return printed(client, answer, "a list of bans", bansText)
+	return show(ctx, client, http.MethodGet, "/v1/bans?"+q.Encode(), nil, "a list of bans", bansText)
 }
 
 func bansText(list *bans.List) string {

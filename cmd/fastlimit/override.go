@@ -125,11 +125,8 @@ func (c *overrideListCmd) Run(ctx context.Context, sys *system) error {
 	if err != nil {
 		return err
 	}
-	answer, err := client.do(ctx, http.MethodGet, "/v1/overrides?"+url.Values{"rule": {c.Rule}}.Encode(), nil)
-	if err != nil {
-		return err
-	}
-	return printed(client, answer, "a list of overrides", overridesText)
+	path := "/v1/overrides?" + url.Values{"rule": {c.Rule}}.Encode()
+	return show(ctx, client, http.MethodGet, path, nil, "a list of overrides", overridesText)
 }
 
 func overridesText(list *overrides.List) string {

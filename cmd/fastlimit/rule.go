@@ -53,15 +53,15 @@ func (c *ruleCmd) Run(ctx context.Context, sys *system) error {
 			return err
 		}
 	}
-	answer, err := client.do(ctx, method, path, body)
-	if err != nil {
-		return err
-	}
 	if method == http.MethodGet {
+		answer, err := client.do(ctx, method, path, nil)
+		if err != nil {
+			return err
+		}
 		return c.show(client, answer, sys.stdout)
 	}
 	var one *liverules.Shown
-	err = printed(client, answer, "a rule", func(shown *liverules.Shown) string {
+	err = show(ctx, client, method, path, body, "a rule", func(shown *liverules.Shown) string {
 		if one = shown; one.Mode == "" {
 			return ""
 		}
