@@ -110,6 +110,36 @@ func TestDeniedUploads(t *testing.T) {
 	}
 }
 
+// A denied client that goes on sending is not reset at once: that could destroy the answer before the client
+// has read it.
+func TestDeniedUploadsGoOn(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil, serveHTTP(t, func(http.ResponseWriter, *http.Request) {}))
+	for range 3 {
+		_, _ = do(t, client(t), request(t, "GET", "http://"+s.addr+limitedPath, nil))
+	}
+	wasReset := func(fields string) bool {
+		c := rawhttp.DialFrom(t, "127.0.0.1", s.addr)
+		defer c.Close()
+		_, _ = io.WriteString(c, "POST "+limitedPath+" HTTP/1.1\r\nHost: a\r\n"+fields+"\r\n5\r\nhello\r\n")
+		if all, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(all), "HTTP/1.1 429 ") {
+			t.Errorf("%q: %q %v", fields, all, err)
+		}
+		_, _ = io.WriteString(c, "5\r\nworld\r\n")
+		_, err := io.WriteString(c, "0\r\n\r\n")
+		return err != nil || rawhttp.WasReset(c)
+	}
+	for _, fields := range []string{"Transfer-Encoding: chunked\r\n", "Content-Length: 1000000\r\n", "Expect: 100-continue\r\nContent-Length: 26\r\n"} {
+		again := 5 // it has a second, which a slow machine may need for something else
+		for again > 0 && wasReset(fields) {
+			again--
+		}
+		if again == 0 {
+			t.Errorf("%q: the client was reset", fields)
+		}
+	}
+}
+
 // An answer that comes before the end of the body is what the client gets, though it may
 // still be sending.
 func TestEarlyAnswers(t *testing.T) {

@@ -105,6 +105,9 @@ func (p *Proxy) serve(x *exchange, r *reader, listener int) (last bool) {
 			out = withoutBody(out, 0)
 		}
 		x.out = out
+		if last && req.Length != 0 { // the rest may be on its way
+			c.LeaveUnread()
+		}
 		if _, err := c.Send(out); err != nil || last || c.IsStream() { // a stream's body need not be read
 			return true
 		}
