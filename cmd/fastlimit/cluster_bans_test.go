@@ -22,7 +22,7 @@ func banningNode(t *testing.T, name, accept string, seeds []string) *process {
 // on the third; unbanned where it was banned it is free on both, unbanned elsewhere on that
 // node alone; and a ban ends everywhere at its time.
 func TestClusterBans(t *testing.T) {
-	severalNodes(t)
+	severalPrograms(t)
 	t.Parallel()
 	a := banningNode(t, "n0", "true", nil)
 	seeds := []string{a.clusterAddr(t)}

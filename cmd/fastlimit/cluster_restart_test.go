@@ -52,7 +52,7 @@ func (n *restarting) command(t *testing.T, args ...string) {
 // What a node has banned it can take back from the other one, whichever of the two is
 // restarted in between, and by whichever limit.
 func TestBansAcrossRestarts(t *testing.T) {
-	severalNodes(t)
+	severalPrograms(t)
 	t.Parallel()
 	a, b := newRestarting(t, "n0"), newRestarting(t, "n1")
 	a.write(t, "1/h")

@@ -90,7 +90,7 @@ func (p *process) waitPeers(t *testing.T, n int) {
 // are cut to their limit; one within its limit is never denied. Without the
 // cluster both get what they send.
 func TestCluster(t *testing.T) {
-	severalNodes(t)
+	severalPrograms(t)
 	t.Parallel()
 	const settle, measured = 3 * time.Second, 6 * time.Second
 	r := redistest.Start(t)

@@ -47,22 +47,14 @@ func TestMain(m *testing.M) {
 	os.Exit(product.Run(m, &binary))
 }
 
-// severalNodes skips tests of clusters of programs, half of this package's work, where only
-// short ones are asked for: by make check, and by make race, which could see nothing in
-// programs that are built without it.
-func severalNodes(t *testing.T) {
+// severalPrograms skips tests of nodes and of services that restart, most of this package's
+// work, where only short ones are asked for: by make check, and by make race, which could see
+// nothing in programs that are built without it.
+func severalPrograms(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("several programs for several seconds: make test runs it")
 	}
-}
-
-// restarts is how often tests restart a service under load.
-func restarts() int {
-	if testing.Short() {
-		return 5
-	}
-	return 20
 }
 
 // command runs the binary to its end.

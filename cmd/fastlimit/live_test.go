@@ -151,14 +151,14 @@ func followsOnThreeNodes(t *testing.T, settings string, kill, restart func()) {
 }
 
 func TestOverridesOnThreeNodesWithRedis(t *testing.T) {
-	severalNodes(t)
+	severalPrograms(t)
 	t.Parallel()
 	r := redistest.Start(t, "--save", "", "--appendonly", "no")
 	followsOnThreeNodes(t, fmt.Sprintf("redis: {url: \"redis://%s\", timeout: 200ms}\n", r.Addr), r.Kill, r.Run)
 }
 
 func TestOverridesOnThreeNodesWithPostgres(t *testing.T) {
-	severalNodes(t)
+	severalPrograms(t)
 	t.Parallel()
 	db := pgtest.Start(t)
 	db.Do("CREATE ROLE node LOGIN")

@@ -23,6 +23,7 @@ func storeCommand(t *testing.T, args ...string) (code int, stdout, stderr string
 // Two processes on one PostgreSQL, whose user has nothing but what --grant gives: a
 // client that floods both is held to rate r and burst (1+2θ)·B + 2 + C + r·J in total.
 func TestTwoNodesOnePostgres(t *testing.T) {
+	severalPrograms(t)
 	t.Parallel()
 	const rate, burst, theta, wait, inFlight = 10, 40, 0.5, 0.2, 4
 	db := pgtest.Start(t)

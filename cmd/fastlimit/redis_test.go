@@ -116,6 +116,7 @@ func redisConfig(t *testing.T, addr, rule string) string {
 // Two processes on one Redis: a client that floods both is held to rate r and
 // burst (1+2θ)·B + 2 + C + r·J in total, C being what it has in flight.
 func TestTwoNodesOneRedis(t *testing.T) {
+	severalPrograms(t)
 	t.Parallel()
 	const rate, burst, theta, wait, inFlight = 10, 40, 0.5, 0.2, 4
 	r := redistest.Start(t)

@@ -21,7 +21,7 @@ import (
 // a client within the stricter one is never denied, and one that exceeds both gets at most the
 // bounds of both together, and by the end the stricter one. A rule that is new is counted by all nodes.
 func TestReloadRollsThroughNodes(t *testing.T) {
-	severalNodes(t)
+	severalPrograms(t)
 	t.Parallel()
 	const loose, strict, stage = 40, 20, 1500 * time.Millisecond
 	r := redistest.Start(t)

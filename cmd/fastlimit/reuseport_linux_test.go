@@ -18,6 +18,7 @@ import (
 // before is told to end, answer every request. The next one gets its admin, its cluster
 // and what it knew, so that who is denied stays denied.
 func TestReusePortLosesNobody(t *testing.T) {
+	severalPrograms(t)
 	t.Parallel()
 	address, admin, dir := testkit.FreeAddr(t), testkit.FreeAddr(t), t.TempDir()
 	secret := writeFile(t, "secret", strings.Repeat("s", 32))
@@ -34,7 +35,7 @@ cluster: {name: a, bind: "%s", secret_file: %s}
 	for range 3 {
 		statusFor(t, url, "192.0.2.7")
 	}
-	for i := range restarts() {
+	for i := range 20 {
 		next := begin()
 		p.signal(syscall.SIGTERM)
 		if code := p.wait(); code != 0 {

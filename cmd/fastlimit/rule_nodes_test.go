@@ -13,7 +13,7 @@ import (
 // On three nodes a rule is changed by one of them, while another is away: it is said which, and that
 // one follows when it is back.
 func TestRuleOnAllNodes(t *testing.T) {
-	severalNodes(t)
+	severalPrograms(t)
 	t.Parallel()
 	var nodes []*process
 	var seeds []string

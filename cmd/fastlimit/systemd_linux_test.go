@@ -101,13 +101,15 @@ const strict = "trusted_proxies: [127.0.0.1]\ndrain: {delay: 0s}\nrules: [{name:
 // TestActivationLosesNobody: while a service with socket activation restarts again and again, each
 // request is answered, and who is denied stays denied.
 func TestActivationLosesNobody(t *testing.T) {
+	severalPrograms(t)
+	const starts = 20
 	t.Parallel()
 	socket, address := socketFile(t, "tcp", "127.0.0.1:0")
 	admin, path := socketFile(t, "unix", filepath.Join(t.TempDir(), "admin"))
 	file := writeFile(t, "fastlimit.yaml", strict+"listen: systemd:http\nadmin: systemd:admin\nstate_file: "+filepath.Join(t.TempDir(), "state")+"\n")
 	url := "http://" + address + "/"
 	var stop func() int64
-	for i := range restarts() {
+	for i := range starts {
 		p := start(t, activated("http:admin", []*os.File{socket, admin}, "-c", file))
 		if i == 0 {
 			stop = visits(t, url)
@@ -121,7 +123,7 @@ func TestActivationLosesNobody(t *testing.T) {
 		if p.listen != address || !strings.HasSuffix(p.admin, path) {
 			t.Errorf("it listens on %s and %s", p.listen, p.admin)
 		}
-		if i < restarts()-1 {
+		if i < starts-1 {
 			p.signal(syscall.SIGTERM)
 			p.wait()
 		}
