@@ -191,8 +191,11 @@ func (s *Shape) Unit() uint64 { return s.unit }
 // Limit returns B·T in ticks, without the grace.
 func (s *Shape) Limit() uint64 { return s.limit }
 
-// Grace returns num - 1 ticks; a request fits up to Limit + Grace.
+// Grace returns num - 1 ticks, which rounding needs.
 func (s *Shape) Grace() uint64 { return s.most - s.limit }
+
+// Most returns Limit + Grace: a request fits up to it.
+func (s *Shape) Most() uint64 { return s.most }
 
 // PerMicro returns num, the ticks that leak per µs.
 func (s *Shape) PerMicro() uint64 { return s.perMicro }

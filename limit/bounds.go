@@ -110,7 +110,7 @@ func (rp *RulePlan) SketchLimit() uint64 {
 	if rp.periodic() {
 		return max(1, rp.Threshold()) // above it a client is suspected until the period ends
 	}
-	limit := rp.Threshold() + rp.Shape.Limit() + rp.Shape.Grace() + (1+inFlight)*rp.Shape.Unit()
+	limit := rp.Threshold() + rp.Shape.Most() + (1+inFlight)*rp.Shape.Unit()
 	if rp.nodes > 1 {
 		limit = max(limit, rp.clusterLevel(inFlight))
 	}

@@ -11,18 +11,6 @@ import (
 	"github.com/fastlimit/fastlimit/server/internal/logs"
 )
 
-// Bans are the clients that rules or operators refuse for a while, for /v1/bans. Errors are like those of
-// [Overrides].
-type Bans interface {
-	// List returns a document that encodes as JSON, with up to limit bans: of a rule or, if rule is "", of
-	// all.
-	List(rule string, limit int) (any, error)
-	// Ban makes the ban in a body, Unban ends the bans of a key, of all rules if rule is ""; by is the
-	// caller's address.
-	Ban(body []byte, by string) (reply any, err error)
-	Unban(rule string, key []string, by string) (reply any, err error)
-}
-
 // Banned logs a ban that a rule has begun: call it from the limiter's OnBan. It does not block, and is safe
 // for concurrent use.
 func (s *Server) Banned(b fastlimit.Ban) {

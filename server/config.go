@@ -13,6 +13,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/field"
 	"github.com/fastlimit/fastlimit/internal/unixsocket"
 	"github.com/fastlimit/fastlimit/policy"
+	"github.com/fastlimit/fastlimit/server/internal/admin"
 	"github.com/fastlimit/fastlimit/server/internal/expel"
 	"github.com/fastlimit/fastlimit/server/internal/logs"
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,6 +35,22 @@ func (b BadRequests) String() string {
 		return "ignore"
 	}
 	return "charge"
+}
+
+// What the admin listener answers with.
+type (
+	// Overrides are the limits that operators give to clients of a rule for a while.
+	Overrides = admin.Overrides
+	// Bans are the clients that rules or operators refuse for a while.
+	Bans = admin.Bans
+)
+
+// LiveRules are operators' temporary changes to rules.
+type LiveRules interface {
+	admin.LiveRules
+
+	// Left is the time until a rule is as configured again; 0: it is.
+	Left(rule string) time.Duration
 }
 
 // AdminToken allows actions on the admin listener: a secret, sent as a bearer token.

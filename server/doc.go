@@ -61,5 +61,9 @@
 //
 // # What it does not do
 //
-// No HTTP/3 and no ACME: put it behind a proxy that has them. A body is read and dropped: no decision needs one.
+// No HTTP/3 and no ACME: put it behind a proxy that has them.
+//
+// No decision needs a body. A decision service reads and drops it first, up to Config.Connections.BodyBytes,
+// and leaves what is longer unread. A proxy decides by the head. Where a body is left unread, the connection
+// ends with the answer, and what still comes within a second is dropped: a reset could destroy the answer.
 package server

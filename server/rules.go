@@ -1,25 +1,11 @@
 package server
 
 import (
-	"context"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
 	"github.com/fastlimit/fastlimit/policy"
 )
-
-// LiveRules are operators' temporary changes to rules, for /v1/rules. Errors are like those of [Overrides].
-type LiveRules interface {
-	// List returns a document that encodes as JSON, with all rules.
-	List() any
-	// Change makes the change in a body to a rule, Undo reverts changes, here or on all nodes; by is the
-	// caller.
-	Change(ctx context.Context, rule string, body []byte, by string) (reply any, err error)
-	Undo(ctx context.Context, rule string, forAll bool, by string) (reply any, err error)
-
-	// Left is the time until a rule is as configured again; 0: it is.
-	Left(rule string) time.Duration
-}
 
 // SetRules makes new requests be decided by other rules: Limiter, from With of the current one, Engine, Tiers
 // and Ready of a Config. Everything else stays, including lists and listeners. It cannot fail, and is safe

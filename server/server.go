@@ -175,16 +175,6 @@ func (s *Server) operator() (o guard.Operator) {
 	return o
 }
 
-// Overrides are the limits that operators give to clients of a rule for a while, for /v1/overrides. Errors
-// with a method HTTPStatus have that status; others are 500.
-type Overrides interface {
-	// List returns a document that encodes as JSON: of a rule or, if rule is "", of all.
-	List(rule string) (any, error)
-	// Put makes the change in a body, Delete ends one; by is the caller's address.
-	Put(ctx context.Context, body []byte, by string) (reply any, err error)
-	Delete(ctx context.Context, rule string, key []string, by string) error
-}
-
 // SetEngine makes new requests be decided by e, which [policy.Engine.WithLive] made from Config.Engine; tiers
 // are all of its live ones. The lists of SetLists, if it was called, and bans stay. It is safe for concurrent
 // use with everything but itself.

@@ -57,7 +57,7 @@ func NewRequest(op *bucket.Op, date uint64) Request {
 		Kind:     op.Kind,
 		PerMicro: op.Shape.PerMicro(),
 		Unit:     op.Shape.StoredUnit(),
-		Limit:    op.Shape.Limit() + op.Shape.Grace(),
+		Limit:    op.Shape.Most(),
 		Cost:     min(op.Cost, maxSafe),
 		Count:    min(op.Count, maxSafe),
 		Floor:    min(op.Floor, bucket.MaxPortable),

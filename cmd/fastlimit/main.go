@@ -14,9 +14,11 @@
 //	                    ─► state.go    what a restart is not to forget, in a file
 //	                    ─► memory.go   Go's memory limits, from the configuration
 //	                    ─► live.go     the overrides that operators set, the rules that they change
-//	                    ─► livebans.go what they see of bans, and ban themselves
+//	                    ─► livebans.go the bans that they list, make and end
 //	                    ─► kernel.go   bans in the kernel, which is opened with the ports
 //	                    ─► cluster.go  the exchange of counts with other nodes
+//	                    ─► lists.go    files with lists, and what SIGHUP reads again
+//	                    ─► reload.go   another configuration
 //
 // settings.go loads the configuration for all commands that have one.
 package main

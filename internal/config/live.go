@@ -31,8 +31,8 @@ func (c *Config) NotLive(fields []string) (all mistake.Errors) {
 	return all
 }
 
-// Frozen are the paths of the fields in which c differs from was and that a node does not
-// change while it runs, but for those of a server, which knows itself.
+// Frozen returns the paths of fields in which c differs from was and which only a restart changes. Those of a
+// server are not among them: server.Reload refuses them itself.
 func (c *Config) Frozen(was *Config) (fields []string) {
 	for _, f := range []struct {
 		path    string

@@ -28,7 +28,7 @@ func (r *Rule) beginAudit(old *Rule) {
 		return
 	}
 	shape := &r.buckets.Shape
-	most := shape.Limit() + shape.Grace()
+	most := shape.Most()
 	judge := &selfaudit.Rule{Threshold: r.threshold, Most: most, Bound: r.threshold + most, Unit: shape.Unit(), Counts: &r.counts.audit}
 	if r.filter != nil {
 		judge.Bound += judge.Unit

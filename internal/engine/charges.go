@@ -155,7 +155,7 @@ func checkAll(step check, charges []Charge, now time.Duration, at stripe, over *
 }
 
 // someDenies reports whether an enforced rule has banned its client or knows it to be over its
-// limit. It only reads.
+// limit. It charges nothing.
 func someDenies(charges []Charge, now time.Duration) bool {
 	for i := range charges {
 		if c := &charges[i]; c.Rule.enforced && c.Rule.denies(c.Key.digest(), c.Cost, now) {

@@ -106,7 +106,7 @@ func (r *Rule) deny(key Key, v limit.Decision, n uint64, now time.Duration, at s
 	return v
 }
 
-// known denies a request that does not fit the client's bucket in the table. It only reads. Everything else
+// known denies a request that does not fit the client's bucket in the table. It charges nothing. Everything else
 // is skipped for a flooding client. take has it inlined. Tests break if either lets a late reading convict
 // (TestConformsInOrderOfReadings).
 func (r *Rule) known(d sketch.Digest, n uint64, now time.Duration) (v limit.Decision, denied bool) {

@@ -8,8 +8,9 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// Buckets are the exact buckets of one limit on this node. Every decision of an exact bucket is made here,
-// and an algorithm is a [bucket.Shape] with a table, not a copy of this code. Copies share the buckets.
+// Buckets are the exact buckets of one limit on this node. What the node decides by them alone is decided here;
+// [Shared] asks the store. An algorithm is a [bucket.Shape] with a table, not a copy of this code. Copies share
+// the buckets.
 type Buckets struct {
 	Clock       *clock.Clock
 	windowed    bool // Shape.Windowed()
@@ -95,7 +96,7 @@ func (b *Buckets) Until(d sketch.Digest, ahead, cost uint64, now time.Duration) 
 		return bucket.Never
 	}
 	level := bucket.Level(b.Table.Lookup(d), b.Shape.Ticks(now)) + ahead + cost
-	if most := b.Shape.Limit() + b.Shape.Grace(); level > most {
+	if most := b.Shape.Most(); level > most {
 		return b.Shape.Duration(level - most)
 	}
 	return 0

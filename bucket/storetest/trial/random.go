@@ -51,7 +51,7 @@ func WindowOf(s bucket.Shape, now uint64) uint64 { return now / uint64(s.Period(
 // RandomOp is an operation of any kind at now, with costs, floors and refunds around those
 // that matter to the limit, and dates around the scene's reading of the clock.
 func RandomOp(rng *rand.Rand, s bucket.Shape, now uint64) bucket.Op {
-	limit := s.Limit() + s.Grace()
+	limit := s.Most()
 	op := bucket.Op{
 		Kind: bucket.Kind(rng.IntN(int(bucket.NumKinds))), Shape: s,
 		Cost: near(rng, s.Unit()), Count: 1 + rng.Uint64N(1<<rng.UintN(50)),

@@ -30,24 +30,34 @@ const (
 	maxHeaderBytes = 16 << 10
 )
 
-// Overrides are the limits that operators give to clients of a rule for a while. Errors are for people. A
-// method HTTPStatus gives the status, which is 500 without it.
+// Overrides are the limits that operators give to clients of a rule for a while, for /v1/overrides. Errors are
+// for people; those with a method HTTPStatus have that status, others are 500. Methods are called concurrently.
 type Overrides interface {
-	List(rule string) (any, error) // encodes as JSON; of all rules if rule is ""
+	// List returns a document that encodes as JSON: of a rule or, if rule is "", of all.
+	List(rule string) (any, error)
+	// Put makes the change in a body, Delete ends one; by is the caller's address.
 	Put(ctx context.Context, body []byte, by string) (reply any, err error)
 	Delete(ctx context.Context, rule string, key []string, by string) error
 }
 
-// Bans are the clients that rules or operators refuse for a while. Errors are like those of [Overrides].
+// Bans are the clients that rules or operators refuse for a while, for /v1/bans. Errors are like those of
+// [Overrides].
 type Bans interface {
-	List(rule string, limit int) (any, error) // encodes as JSON; of all rules if rule is ""
+	// List returns a document that encodes as JSON, with up to limit bans: of a rule or, if rule is "", of
+	// all.
+	List(rule string, limit int) (any, error)
+	// Ban makes the ban in a body, Unban ends the bans of a key, of all rules if rule is ""; by is the
+	// caller's address.
 	Ban(body []byte, by string) (reply any, err error)
 	Unban(rule string, key []string, by string) (reply any, err error)
 }
 
-// LiveRules are operators' temporary changes to rules. Errors are like those of [Overrides].
+// LiveRules are operators' temporary changes to rules, for /v1/rules. Errors are like those of [Overrides].
 type LiveRules interface {
-	List() any // encodes as JSON
+	// List returns a document that encodes as JSON, with all rules.
+	List() any
+	// Change makes the change in a body to a rule, Undo reverts changes, here or on all nodes; by is the
+	// caller.
 	Change(ctx context.Context, rule string, body []byte, by string) (reply any, err error)
 	Undo(ctx context.Context, rule string, forAll bool, by string) (reply any, err error)
 }

@@ -67,7 +67,8 @@ func (c *Conn) send(out []byte) ([]byte, error) {
 // endAnswer is [Relay.EndAnswer].
 func (c *Conn) endAnswer() { c.enter(c.out.after()) }
 
-// LeaveUnread ends the connection with the answer, after a moment in which the client may keep sending.
+// LeaveUnread ends the connection with the answer. What the client still sends, for at most a second and 1 MiB,
+// is dropped.
 func (c *Conn) LeaveUnread() { c.out.unread = true }
 
 const (
