@@ -64,6 +64,7 @@
 // No HTTP/3 and no ACME: put it behind a proxy that has them.
 //
 // No decision needs a body. A decision service reads and drops it first, up to Config.Connections.BodyBytes,
-// and leaves what is longer unread. A proxy decides by the head. Where a body is left unread, the connection
-// ends with the answer, and what still comes within a second is dropped: a reset could destroy the answer.
+// and leaves what is longer unread, as it does bodies of HTTP/2. A proxy decides by the head. Where a body of
+// HTTP/1 is left unread, the connection ends with the answer, and what still comes within a second is dropped:
+// a reset could destroy the answer.
 package server
