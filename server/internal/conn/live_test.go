@@ -85,17 +85,7 @@ func TestSlowHeadsMakeRoom(t *testing.T) {
 		c := dialFrom(t, fmt.Sprintf("127.0.0.%d", i+1), s.addr)
 		io.WriteString(c, "GET / HT")
 		slow = append(slow, c)
-		eventually(t, func() bool {
-			s.conns.mu.Lock()
-			defer s.conns.mu.Unlock()
-			n := 0
-			for _, m := range s.conns.all.members {
-				if m.phase() == reading {
-					n++
-				}
-			}
-			return n == i+1
-		})
+		eventually(t, func() bool { return s.conns.States()["reading"] == i+1 })
 		s.conns.sweep()
 	}
 	if got := ask(dialFrom(t, "127.0.1.1", s.addr)); got != 200 {
