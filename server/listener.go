@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/certs"
 	"github.com/fastlimit/fastlimit/internal/denial"
 	"github.com/fastlimit/fastlimit/internal/systemd"
 	"github.com/fastlimit/fastlimit/internal/unixsocket"
 	"github.com/fastlimit/fastlimit/policy"
-	"github.com/fastlimit/fastlimit/server/internal/certs"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/fastlimit/fastlimit/server/internal/decide"
 	"github.com/gaissmai/bart"

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/fastlimit/fastlimit/internal/certs"
 	"github.com/fastlimit/fastlimit/policy"
-	"github.com/fastlimit/fastlimit/server/internal/certs"
 	"github.com/fastlimit/fastlimit/server/internal/conn"
 	"github.com/fastlimit/fastlimit/server/internal/decide"
 )

@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/certs"
 	"github.com/fastlimit/fastlimit/internal/field"
-	"github.com/fastlimit/fastlimit/server/internal/certs"
 )
 
 // TLS is the certificate of a listener. It speaks TLS 1.2 and 1.3, and in it HTTP/2 to clients that offer it
@@ -33,7 +33,7 @@ func (t *TLS) Check(readFile func(path string) ([]byte, error), now time.Time) (
 	}
 	pair, err := certs.Read(readFile, t.CertFile, t.KeyFile)
 	if err != nil {
-		return nil, t.wrong(err)
+		return nil, wrong(err)
 	}
 	switch leaf := pair.Leaf; {
 	case now.After(leaf.NotAfter):
@@ -45,13 +45,11 @@ func (t *TLS) Check(readFile func(path string) ([]byte, error), now time.Time) (
 }
 
 // wrong converts the error of a pair to one about a field.
-func (t *TLS) wrong(err error) error {
-	e := &field.Error{Package: "fastlimit/server", Field: "CertFile", Fix: "name a file with the certificate in PEM, the chain behind it"}
-	path := t.CertFile
+func wrong(err error) error {
+	e := &field.Error{Package: "fastlimit/server", Field: "CertFile", Problem: err.Error(), Fix: "name a file with the certificate in PEM, the chain behind it"}
 	if p, ok := errors.AsType[*certs.Problem](err); ok && p.Key {
-		e.Field, e.Fix, path = "KeyFile", "name the file with the key of this certificate in PEM, without a passphrase", t.KeyFile
+		e.Field, e.Fix = "KeyFile", "name the file with the key of this certificate in PEM, without a passphrase"
 	}
-	e.Problem = fmt.Sprintf("%q %v", path, err)
 	return e
 }
 
@@ -59,7 +57,7 @@ func (t *TLS) wrong(err error) error {
 func (t *TLS) open(log *slog.Logger) (*certs.Store, error) {
 	s, err := certs.Open(t.CertFile, t.KeyFile, log)
 	if err != nil {
-		return nil, t.wrong(err)
+		return nil, wrong(err)
 	}
 	return s, nil
 }

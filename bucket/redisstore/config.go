@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"crypto/tls"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket/remote"
 	"github.com/fastlimit/fastlimit/internal/field"
+	"github.com/fastlimit/fastlimit/internal/namedfile"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
@@ -154,6 +154,6 @@ func (c *Config) applyTLS(o *redis.UniversalOptions) error {
 		o.TLSConfig.ServerName = c.ServerName
 	}
 	bad := &field.Report{Package: packageName}
-	o.TLSConfig.RootCAs, o.TLSConfig.Certificates = c.certificates(bad, os.ReadFile)
+	o.TLSConfig.RootCAs, o.TLSConfig.Certificates = c.certificates(bad, namedfile.ReadFile)
 	return bad.Err()
 }

@@ -41,7 +41,7 @@ func TestValidate(t *testing.T) {
 		{Config{URL: "redis://a", RetryMin: 3 * time.Second}, "RetryMin: 3s is above retry_max, which is 2s"},
 		{Config{URL: "redis://a", RetryMax: 50 * time.Millisecond}, "RetryMax: 50ms is below retry_min, which is 100ms"},
 		{Config{URL: "redis://a", Queue: -1}, "Queue: -1 is out of range"},
-		{Config{URL: "redis://a", CAFile: "/nonexistent"}, `CAFile: "/nonexistent" no such file or directory: name a file that can be read`},
+		{Config{URL: "redis://a", CAFile: "/nonexistent"}, `CAFile: "/nonexistent" no such file: name a file that can be read`},
 		{Config{URL: "redis://a", CAFile: os.DevNull}, `CAFile: "/dev/null" contains no certificate`},
 		{Config{URL: "redis://a", CertFile: "/nonexistent", KeyFile: "/nonexistent"}, `CertFile: "/nonexistent" no such file`},
 	} {

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"net"
 	"net/url"
-	"os"
 	"reflect"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/namedfile"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -53,7 +53,7 @@ func (s *Store) Renew(c Config) error {
 	if !reflect.DeepEqual(c.WithoutLogin(), s.driver.config.WithoutLogin()) {
 		return errors.New("fastlimit/redisstore: more than the login has changed: open another store")
 	}
-	if err := c.Validate(os.ReadFile); err != nil {
+	if err := c.Validate(namedfile.ReadFile); err != nil {
 		return err
 	}
 	c = c.WithDefaults()

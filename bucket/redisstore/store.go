@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/remote"
 	"github.com/fastlimit/fastlimit/bucket/step"
+	"github.com/fastlimit/fastlimit/internal/namedfile"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -74,7 +74,7 @@ type driver struct {
 }
 
 func newDriver(c Config, sc *script) (*driver, error) {
-	if err := c.Validate(os.ReadFile); err != nil {
+	if err := c.Validate(namedfile.ReadFile); err != nil {
 		return nil, err
 	}
 	c = c.WithDefaults()

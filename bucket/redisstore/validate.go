@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 
 	"github.com/fastlimit/fastlimit/internal/field"
@@ -73,9 +72,6 @@ func (c *Config) certificates(bad *field.Report, readFile func(path string) ([]b
 			return nil
 		}
 		b, err := readFile(path)
-		if pe, ok := errors.AsType[*fs.PathError](err); ok {
-			err = pe.Err
-		}
 		readable = readable && err == nil
 		bad.When(err != nil, name, fmt.Sprintf("%q %v", path, err), "name a file that can be read")
 		return b

@@ -8,6 +8,7 @@ import (
 	"github.com/fastlimit/fastlimit/internal/config"
 	"github.com/fastlimit/fastlimit/internal/lists"
 	"github.com/fastlimit/fastlimit/internal/metrics"
+	"github.com/fastlimit/fastlimit/internal/namedfile"
 	"github.com/fastlimit/fastlimit/policy"
 	"github.com/fastlimit/fastlimit/server"
 )
@@ -21,7 +22,7 @@ type follower struct {
 // of makes the set of a configuration, whose files have just been read.
 func (*follower) of(cfg *config.Config, log *slog.Logger) *lists.Set {
 	c := cfg.Lists
-	c.Read, c.Log = config.ReadFile, log
+	c.Read, c.Log = namedfile.ReadFile, log
 	return lists.New(c)
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/internal/config"
-	"github.com/fastlimit/fastlimit/internal/filestat"
+	"github.com/fastlimit/fastlimit/internal/namedfile"
 )
 
 // watchEvery is the pause between two looks at the files of a configuration; tests are in a
@@ -60,9 +60,9 @@ type watcher struct {
 // changed reports whether the files are not as they were at the last reload, and are as at
 // the last look.
 func (w *watcher) changed(now map[string]fs.FileInfo) bool {
-	settled := maps.EqualFunc(now, w.last, filestat.Same)
+	settled := maps.EqualFunc(now, w.last, namedfile.Same)
 	w.last = now
-	return settled && !maps.EqualFunc(now, w.taken, filestat.Same)
+	return settled && !maps.EqualFunc(now, w.taken, namedfile.Same)
 }
 
 // take notes what the reload has read: of files that were looked at before it, what was seen
@@ -78,9 +78,9 @@ func (w *watcher) take(now map[string]fs.FileInfo) {
 
 // look is what is known of the files of a configuration.
 func look(cfg *config.Config) map[string]fs.FileInfo {
-	all := map[string]fs.FileInfo{cfg.File: filestat.Look(cfg.File)}
+	all := map[string]fs.FileInfo{cfg.File: namedfile.Look(cfg.File)}
 	for _, f := range cfg.Files {
-		all[f] = filestat.Look(f)
+		all[f] = namedfile.Look(f)
 	}
 	return all
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/fastlimit/fastlimit/internal/namedfile"
 )
 
 // accessLogSettings fills server.AccessLog.
@@ -43,20 +45,20 @@ func appendable(path string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		dir := filepath.Dir(path)
 		if info, err = os.Stat(dir); err != nil {
-			return fmt.Errorf("is in %s: %s", quote(dir), cause(err))
+			return fmt.Errorf("is in %s: %s", quote(dir), namedfile.Cause(err))
 		}
 		if !info.IsDir() {
 			return fmt.Errorf("is in %s, which is not a directory", quote(dir))
 		}
 		return nil
 	case err != nil:
-		return errors.New("cannot be opened: " + cause(err))
+		return errors.New("cannot be opened: " + namedfile.Cause(err))
 	case info.IsDir():
 		return errors.New("is a directory")
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return errors.New("cannot be opened: " + cause(err))
+		return errors.New("cannot be opened: " + namedfile.Cause(err))
 	}
 	return f.Close()
 }

@@ -2,31 +2,23 @@ package config
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"reflect"
 	"slices"
-	"syscall"
-	"time"
 	"unicode/utf8"
 
 	"github.com/fastlimit/fastlimit/internal/mistake"
+	"github.com/fastlimit/fastlimit/internal/namedfile"
 )
 
 // maxFile is the largest file that is read, in bytes. Long lists of prefixes fit; the
 // parser's time is bounded by the number of keys (maxKeys), not by this.
 const maxFile = 1 << 20
 
-// maxNamed is that of a file which a setting names. Files of overrides may be long.
-const maxNamed = 256 << 20
-
 // Load reads and checks the file at path. lookupEnv resolves ${NAME}; pass
 // os.LookupEnv. The error is of type [mistake.Errors].
 func Load(path string, lookupEnv func(string) (string, bool)) (*Config, error) {
-	data, err := read(path, maxFile)
+	data, err := namedfile.Read(path, maxFile)
 	if err != nil {
 		return nil, mistake.Errors{err}
 	}
@@ -35,7 +27,7 @@ func Load(path string, lookupEnv func(string) (string, bool)) (*Config, error) {
 
 // LoadCluster is [Load] for the section cluster alone. It does not look at others.
 func LoadCluster(path string, lookupEnv func(string) (string, bool)) (*Cluster, error) {
-	data, err := read(path, maxFile)
+	data, err := namedfile.Read(path, maxFile)
 	if err != nil {
 		return nil, mistake.Errors{err}
 	}
@@ -54,79 +46,11 @@ func LoadCluster(path string, lookupEnv func(string) (string, bool)) (*Cluster, 
 // LoadFrom is [Load] for the content of r, which errors call name. Settings that
 // name a file are relative to the working directory, as with Load.
 func LoadFrom(name string, r io.Reader, lookupEnv func(string) (string, bool)) (*Config, error) {
-	data, err := readAll(name, r, maxFile)
+	data, err := namedfile.ReadAll(name, r, maxFile)
 	if err != nil {
 		return nil, mistake.Errors{err}
 	}
 	return parse(name, data, lookupEnv, thisMachine())
-}
-
-// read returns the content of a file. It never blocks for long: O_NONBLOCK opens a
-// FIFO that has no writer, and a deadline ends the wait for one that sends nothing.
-func read(path string, most int64) ([]byte, *mistake.Error) {
-	fail := func(problem, fix string) ([]byte, *mistake.Error) {
-		return nil, &mistake.Error{File: path, Problem: problem, Fix: fix}
-	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return fail(openProblem(err))
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	switch {
-	case err != nil:
-		return fail("cannot be read: "+cause(err), pathFix)
-	case st.IsDir():
-		return fail("is a directory", "name a file in it")
-	case !st.Mode().IsRegular():
-		_ = f.SetReadDeadline(time.Now().Add(pipeTimeout)) // fails for devices that never block
-	}
-	data, e := readAll(path, f, most)
-	if e == nil && len(data) == 0 && st.Mode()&fs.ModeNamedPipe != 0 {
-		return fail("is a pipe that nothing writes to", "start the writer first, or name a regular file")
-	}
-	return data, e
-}
-
-// pipeTimeout is how long a pipe or a device may keep its reader waiting.
-const pipeTimeout = 5 * time.Second
-
-const pathFix = "check the path"
-
-// readAll reads one byte more than is allowed, by which checkText notices a file that
-// is too large, /dev/zero for one.
-func readAll(name string, r io.Reader, most int64) ([]byte, *mistake.Error) {
-	data, err := io.ReadAll(io.LimitReader(r, most+1))
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, &mistake.Error{File: name, Problem: fmt.Sprintf("is a pipe whose writer has not finished in %v", pipeTimeout), Fix: "name a regular file"}
-	case err != nil:
-		return nil, &mistake.Error{File: name, Problem: "cannot be read: " + cause(err), Fix: pathFix}
-	}
-	return data, nil
-}
-
-// ReadFile reads a file that a setting names, while the server runs, as Load has read it.
-func ReadFile(path string) ([]byte, error) { return readNamed(path) }
-
-// openProblem words the errors that are worth a fix of their own.
-func openProblem(err error) (problem, fix string) {
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "no such file", pathFix
-	case errors.Is(err, fs.ErrPermission):
-		return "permission denied", "make it readable for the user that runs fastlimit"
-	}
-	return "cannot be opened: " + cause(err), pathFix
-}
-
-// cause is the text of an error without operation and path: the path begins the
-// message already.
-func cause(err error) string {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		err = pe.Err
-	}
-	return err.Error()
 }
 
 // Parse reads and checks the content of a file, which errors call name. lookupEnv

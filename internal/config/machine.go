@@ -1,10 +1,11 @@
 package config
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"runtime"
+
+	"github.com/fastlimit/fastlimit/internal/namedfile"
 )
 
 // machine is what is known of the machine that reads the file. The zero value knows
@@ -30,17 +31,5 @@ func thisMachine() machine {
 		}
 		return info.Mode()
 	}
-	return machine{readFile: readNamed, mode: mode, resolve: systemResolver, appendable: appendable, replaceable: replaceable, memory: memoryLimit(os.ReadFile)}
-}
-
-// readNamed reads a file that a setting names.
-func readNamed(path string) ([]byte, error) {
-	data, e := read(path, maxNamed)
-	switch {
-	case e != nil:
-		return nil, errors.New(e.Problem) // whoever asks for the file names it
-	case len(data) > maxNamed:
-		return nil, errors.New("is larger than " + compactSize(maxNamed))
-	}
-	return data, nil
+	return machine{readFile: namedfile.ReadFile, mode: mode, resolve: systemResolver, appendable: appendable, replaceable: replaceable, memory: memoryLimit(os.ReadFile)}
 }

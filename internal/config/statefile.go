@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/fastlimit/fastlimit/internal/namedfile"
 )
 
 // stateFile is the path of a file that is replaced again and again.
@@ -32,7 +34,7 @@ func replaceable(path string) error {
 	info, err := os.Stat(dir)
 	switch {
 	case err != nil:
-		return fmt.Errorf("is in %s: %s", quote(dir), cause(err))
+		return fmt.Errorf("is in %s: %s", quote(dir), namedfile.Cause(err))
 	case !info.IsDir():
 		return fmt.Errorf("is in %s, which is not a directory", quote(dir))
 	case !writable(dir):
@@ -42,7 +44,7 @@ func replaceable(path string) error {
 		if os.IsNotExist(err) {
 			return nil
 		}
-		return errors.New("cannot be examined: " + cause(err))
+		return errors.New("cannot be examined: " + namedfile.Cause(err))
 	}
 	switch {
 	case info.IsDir():

@@ -29,7 +29,7 @@ var layers = []struct {
 	{"internal/strictjson", nil, "JSON as everybody reads it"},
 	{"internal/bytesize", nil, "sizes as people write them"},
 	{"internal/span", nil, "times as people write them"},
-	{"internal/filestat", nil, "whether a file has changed, whatever is in it"},
+	{"internal/namedfile", nil, "reads a file, and whether it has changed, whatever is in it"},
 	{"internal/chain", nil, "versions that follow one another, whatever they are"},
 	{"internal/frames", nil, "pieces of a file with checksums, whatever is in them"},
 	{"internal/machine", nil, "which machine this is, and for how long"},
@@ -68,9 +68,9 @@ var layers = []struct {
 	{"internal/rls/stats", nil, "counts of decisions, whoever decides"},
 	{"internal/rls/service", []string{"internal/rls/descriptor", "internal/rls/count", "internal/rls/stats"}, "decides: no protocol, and no clock"},
 	{"internal/rls/api", []string{"internal/rls/descriptor", "internal/rls/service"}, "messages: nothing is sent or decided"},
-	{"internal/rls/xds", []string{"internal/rls/api", "internal/rls/descriptor"}, "limits of a control plane: it puts nothing in force"},
+	{"internal/rls/xds", []string{"internal/certs", "internal/rls/api", "internal/rls/descriptor"}, "limits of a control plane: it puts nothing in force"},
 	{"internal/rls/env", []string{"bucket/redisstore", "sync/gossip", "internal/rls/count", "internal/rls/service", "internal/rls/xds"}, "variables: it opens nothing"},
-	{"internal/rls/front", []string{"internal/rls/service", "internal/rls/api", "internal/rls/env", "internal/rls/stats"}, "ports: it decides nothing"},
+	{"internal/rls/front", []string{"internal/certs", "internal/rls/service", "internal/rls/api", "internal/rls/env", "internal/rls/stats"}, "ports: it decides nothing"},
 	{"internal/rls/files", []string{"internal/rls/descriptor"}, "a folder of them"},
 	{"internal/unixsocket", nil, "listens on paths, whoever serves"},
 	{"internal/systemd", nil, "what a service manager gives and is told, whoever serves"},
@@ -90,13 +90,13 @@ var layers = []struct {
 	{"internal/screen", nil, "a terminal, whatever is drawn on it"},
 	{"internal/top", []string{"internal/screen"}, "a screen and its keys: of terminals it knows what keys are called"},
 	{"internal/breakdown", []string{"sketch", "toptalkers"}, "counts requests by what they have in common, whoever has them: it draws samples as a sketch does, and of top talkers it knows how far one may be off"},
-	{"server", []string{".", "internal/engine", "ban/feed", "policy", "internal/breakdown", "internal/denial", "internal/explain", "toptalkers", "server/internal/..."}, "gets its settings as a Config, not from files; wires its rooms"},
+	{"server", []string{".", "internal/engine", "ban/feed", "policy", "internal/certs", "internal/breakdown", "internal/denial", "internal/explain", "toptalkers", "server/internal/..."}, "gets its settings as a Config, not from files; wires its rooms"},
 	{"server/internal/text", nil, "text of clients, for every room"},
 	{"server/internal/http1", []string{"server/internal/text"}, "messages as bytes, whoever sends them; no connections"},
 	{"server/internal/guard", []string{"server/internal/text"}, "who may call, for every front"},
 	{"server/internal/logs", []string{".", "server/internal/text"}, "lines of a log; knows neither requests nor connections"},
 	{"server/internal/accesslog", nil, "lines of requests, whoever answers them"},
-	{"server/internal/certs", nil, "a pair of files, whoever shows it"},
+	{"internal/certs", nil, "a pair of files, whoever shows it"},
 	{"server/internal/proxyheader", nil, "bytes of a header, whoever sends them"},
 	{"server/internal/nowait", nil, "system calls, whatever is sent"},
 	{"server/internal/latency", nil, "how long things take, whatever they are"},
@@ -138,7 +138,7 @@ var layers = []struct {
 }
 
 // basics know nothing of this module, and everybody may import them.
-var basics = []string{"internal/unixsocket", "internal/systemd", "internal/field", "internal/mistake", "internal/marks", "internal/heap", "internal/ascii", "internal/safetext", "internal/keytext", "internal/spelling", "internal/nat64", "internal/strictjson", "internal/bytesize", "internal/span", "internal/filestat", "internal/chain", "internal/frames", "internal/machine"}
+var basics = []string{"internal/unixsocket", "internal/systemd", "internal/field", "internal/mistake", "internal/marks", "internal/heap", "internal/ascii", "internal/safetext", "internal/keytext", "internal/spelling", "internal/nat64", "internal/strictjson", "internal/bytesize", "internal/span", "internal/namedfile", "internal/chain", "internal/frames", "internal/machine"}
 
 func TestLayers(t *testing.T) {
 	t.Parallel()
@@ -170,17 +170,17 @@ func TestLayers(t *testing.T) {
 // a tree that ends in "/...", its own tree. Test kits are not listed: nothing imports them but tests.
 var order = [][]string{
 	{
-		"internal/field", "internal/unixsocket", "internal/systemd", "internal/mistake", "internal/ascii", "internal/heap", "internal/filestat", "internal/chain", "internal/frames", "internal/machine", "internal/statefile", "internal/audit", "internal/marks", "internal/safetext", "internal/keytext", "internal/spelling", "internal/nat64", "internal/bytesize", "internal/span", "internal/prom", "internal/screen", "internal/migrate/nginxconf", "internal/house/check", "internal/house/mutants",
+		"internal/field", "internal/unixsocket", "internal/systemd", "internal/mistake", "internal/ascii", "internal/heap", "internal/chain", "internal/frames", "internal/machine", "internal/statefile", "internal/audit", "internal/marks", "internal/safetext", "internal/keytext", "internal/spelling", "internal/nat64", "internal/bytesize", "internal/span", "internal/prom", "internal/screen", "internal/migrate/nginxconf", "internal/house/check", "internal/house/mutants",
 		"bench/defaults", "bench/reference", "bench/proc", "bench/load", "bench/report",
 	},
-	{"sketch", "internal/rls/descriptor", "internal/rls/stats", "internal/cli", "internal/top", "server/internal/latency", "server/internal/nowait", "server/internal/text", "internal/strictjson", "internal/operator", "bucket/registry"},
+	{"sketch", "internal/namedfile", "internal/rls/descriptor", "internal/rls/stats", "internal/cli", "internal/top", "server/internal/latency", "server/internal/nowait", "server/internal/text", "internal/strictjson", "internal/operator", "bucket/registry"},
 	{"window", "bucket", "ban", "ban/feed", "internal/rls/files"},
 	{"limit", "internal/clock"},
 	{"internal/exact", "internal/queue", "internal/state", "internal/selfaudit"},
 	{"internal/engine"},
 	{".", "ban/nft", "bucket/step", "bucket/remote", "bucket/storetest", "bucket/registry/registrytest", "toptalkers"},
 	{"policy", "legacy", "internal/denial", "bucket/memstore", "bucket/redisstore", "bucket/pgstore", "bucket/storetest/trial", "sync/delta", "internal/breakdown"},
-	{"sync/gossip", "internal/rls/count", "middleware/...", "internal/replay", "internal/migrate", "internal/bans", "internal/explain", "internal/overrides", "internal/liverules", "internal/lists", "server/internal/guard", "server/internal/logs", "server/internal/certs", "server/internal/accesslog", "server/internal/http1", "server/internal/proxyheader", "server/internal/upstream"},
+	{"sync/gossip", "internal/rls/count", "middleware/...", "internal/replay", "internal/migrate", "internal/bans", "internal/explain", "internal/overrides", "internal/liverules", "internal/lists", "server/internal/guard", "server/internal/logs", "internal/certs", "server/internal/accesslog", "server/internal/http1", "server/internal/proxyheader", "server/internal/upstream"},
 	{"server/internal/conn", "internal/rls/service", "internal/metrics", "internal/suggest"},
 	{"server/internal/admin", "internal/rls/api", "server/internal/decide", "server/internal/h2", "server/internal/lifecycle", "server/internal/metrics"},
 	{"server/internal/proxy", "server/internal/expel", "internal/rls/xds"},

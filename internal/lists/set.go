@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fastlimit/fastlimit/internal/filestat"
+	"github.com/fastlimit/fastlimit/internal/namedfile"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -169,9 +169,9 @@ type outcome struct {
 // the last check.
 func (s *Set) due(i int, anyway bool) bool {
 	f := &s.files[i]
-	now := filestat.Look(f.Path)
-	settled := f.looked && filestat.Same(now, f.last)
-	known := f.tried && filestat.Same(now, f.taken) // else it may have changed since the configuration was read
+	now := namedfile.Look(f.Path)
+	settled := f.looked && namedfile.Same(now, f.last)
+	known := f.tried && namedfile.Same(now, f.taken) // else it may have changed since the configuration was read
 	f.looked, f.last = true, now
 	return anyway || settled && !known
 }
@@ -181,7 +181,7 @@ func (s *Set) read(i int) (n outcome) {
 	f := &s.files[i]
 	before, entries := f.last, len(f.Prefixes)
 	prefixes, err := s.parse(f)
-	if err == nil && !filestat.Same(before, filestat.Look(f.Path)) {
+	if err == nil && !namedfile.Same(before, namedfile.Look(f.Path)) {
 		return outcome{} // wait for the next check
 	}
 	n = outcome{followed: f, before: entries}

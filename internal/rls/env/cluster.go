@@ -3,10 +3,10 @@ package env
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/fastlimit/fastlimit/internal/field"
+	"github.com/fastlimit/fastlimit/internal/namedfile"
 	"github.com/fastlimit/fastlimit/sync/gossip"
 )
 
@@ -58,9 +58,9 @@ func (r *reader) cluster() *gossip.Config {
 		r.errs = append(r.errs, fmt.Errorf("%s is missing: name a file with the same random text on all nodes: openssl rand -base64 32 makes one", clusterSecret))
 		return nil
 	}
-	secret, err := os.ReadFile(path)
+	secret, err := namedfile.ReadFile(path)
 	if err != nil {
-		r.errs = append(r.errs, fmt.Errorf("%s: %w: name a file that can be read", clusterSecret, err))
+		r.errs = append(r.errs, fmt.Errorf("%s: %q %w: name a file that can be read", clusterSecret, path, err))
 		return nil
 	}
 	c.Secret = strings.TrimRight(string(secret), "\r\n")

@@ -44,15 +44,15 @@ func TestClusterMistakes(t *testing.T) {
 	good, short := secretFile(t, secretText), secretFile(t, "hidden")
 	const bind, join, secret = "FASTLIMIT_CLUSTER_BIND", "FASTLIMIT_CLUSTER_JOIN", "FASTLIMIT_CLUSTER_SECRET_FILE"
 	for want, vars := range map[string]map[string]string{
-		join + " is set without " + bind:                                {join: "a:1"},
-		secret + " is set without " + bind:                              {secret: good},
-		secret + " is missing: name a file":                             {bind: "a:1"},
-		secret + ": open /none: no such file or directory: name a file": {bind: "a:1", secret: "/none"},
-		secret + ": 6 characters are too few: want 16 or more":          {bind: "a:1", secret: short},
-		join + `: "b" is not the address of a node: write host:port`:    {bind: "a:1", secret: good, join: "a:1,b"},
-		bind + " is set, and REDIS_URL too":                             {bind: "a:1", secret: good, "REDIS_URL": "r:1"},
-		bind + " is set, and FASTLIMIT_CONFIG too":                      {bind: "a:1", secret: good, "FASTLIMIT_CONFIG": "f"},
-		"FASTLIMIT_CONFIG is set, and REDIS_URL too":                    {"FASTLIMIT_CONFIG": "f", "REDIS_URL": "r:1"},
+		join + " is set without " + bind:                             {join: "a:1"},
+		secret + " is set without " + bind:                           {secret: good},
+		secret + " is missing: name a file":                          {bind: "a:1"},
+		secret + `: "/none" no such file: name a file`:               {bind: "a:1", secret: "/none"},
+		secret + ": 6 characters are too few: want 16 or more":       {bind: "a:1", secret: short},
+		join + `: "b" is not the address of a node: write host:port`: {bind: "a:1", secret: good, join: "a:1,b"},
+		bind + " is set, and REDIS_URL too":                          {bind: "a:1", secret: good, "REDIS_URL": "r:1"},
+		bind + " is set, and FASTLIMIT_CONFIG too":                   {bind: "a:1", secret: good, "FASTLIMIT_CONFIG": "f"},
+		"FASTLIMIT_CONFIG is set, and REDIS_URL too":                 {"FASTLIMIT_CONFIG": "f", "REDIS_URL": "r:1"},
 	} {
 		_, _, err := readFrom(vars)
 		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "hidden") || strings.Contains(err.Error(), "\n") {

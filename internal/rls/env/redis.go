@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket/redisstore"
 	"github.com/fastlimit/fastlimit/internal/field"
+	"github.com/fastlimit/fastlimit/internal/namedfile"
 )
 
 const noRedis = "none"
@@ -79,7 +79,7 @@ var variables = map[string]string{
 
 // check reports what the store would refuse, without what may be secret.
 func (r *reader) check(c *redisstore.Config) {
-	for _, e := range field.All(c.Validate(os.ReadFile)) {
+	for _, e := range field.All(c.Validate(namedfile.ReadFile)) {
 		name, known := variables[e.Field]
 		if !known {
 			name, e.Fix = "REDIS_URL", "write host:port, with REDIS_TYPE=SENTINEL name,host:port,… of the sentinels, with CLUSTER host:port,… of some nodes"

@@ -40,15 +40,15 @@ func TestRedis(t *testing.T) {
 func TestRedisMistakes(t *testing.T) {
 	t.Parallel()
 	for want, vars := range map[string]map[string]string{
-		`REDIS_TYPE="RING": want SINGLE, SENTINEL or CLUSTER`:       {"REDIS_URL": "a:1", "REDIS_TYPE": "ring"},
-		"REDIS_URL: 2 addresses of one server: write host:port":     {"REDIS_URL": "a:1,b:2"},
-		"REDIS_URL: no server: write host:port":                     {"REDIS_URL": "main", "REDIS_TYPE": "SENTINEL"},
-		"REDIS_SENTINEL_AUTH: needs master_name":                    {"REDIS_URL": "a:1", "REDIS_SENTINEL_AUTH": "secret"},
-		`REDIS_TLS_CACERT: "/none" no such file or directory: name`: {"REDIS_URL": "a:1", "REDIS_TLS": "1", "REDIS_TLS_CACERT": "/none"},
-		`FASTLIMIT_STORE_TIMEOUT="0s": want a time`:                 {"REDIS_URL": "a:1", "FASTLIMIT_STORE_TIMEOUT": "0s"},
-		"REDIS_URL: an address is not host:port":                    {"REDIS_URL": "user:secret@a:1"},
-		"REDIS_URL: an address is not host:port: ":                  {"REDIS_URL": "main,a:1,redis://:secret@b:2", "REDIS_TYPE": "SENTINEL"},
-		"REDIS_URL: an address is not host:port: R":                 {"REDIS_URL": "redis://u:secret@a:1,b:2", "REDIS_TYPE": "CLUSTER"},
+		`REDIS_TYPE="RING": want SINGLE, SENTINEL or CLUSTER`:   {"REDIS_URL": "a:1", "REDIS_TYPE": "ring"},
+		"REDIS_URL: 2 addresses of one server: write host:port": {"REDIS_URL": "a:1,b:2"},
+		"REDIS_URL: no server: write host:port":                 {"REDIS_URL": "main", "REDIS_TYPE": "SENTINEL"},
+		"REDIS_SENTINEL_AUTH: needs master_name":                {"REDIS_URL": "a:1", "REDIS_SENTINEL_AUTH": "secret"},
+		`REDIS_TLS_CACERT: "/none" no such file: name`:          {"REDIS_URL": "a:1", "REDIS_TLS": "1", "REDIS_TLS_CACERT": "/none"},
+		`FASTLIMIT_STORE_TIMEOUT="0s": want a time`:             {"REDIS_URL": "a:1", "FASTLIMIT_STORE_TIMEOUT": "0s"},
+		"REDIS_URL: an address is not host:port":                {"REDIS_URL": "user:secret@a:1"},
+		"REDIS_URL: an address is not host:port: ":              {"REDIS_URL": "main,a:1,redis://:secret@b:2", "REDIS_TYPE": "SENTINEL"},
+		"REDIS_URL: an address is not host:port: R":             {"REDIS_URL": "redis://u:secret@a:1,b:2", "REDIS_TYPE": "CLUSTER"},
 	} {
 		vars["REDIS_AUTH"] = "user:hidden"
 		_, _, err := readFrom(vars)

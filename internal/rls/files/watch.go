@@ -3,7 +3,7 @@ package files
 import (
 	"slices"
 
-	"github.com/fastlimit/fastlimit/internal/filestat"
+	"github.com/fastlimit/fastlimit/internal/namedfile"
 )
 
 // Watcher notices changes of a folder: of files, links and names. Not safe for concurrent
@@ -24,7 +24,7 @@ func (w *Watcher) Changed() bool {
 	}
 	now, err := w.folder.find()
 	same := (err != nil) == w.failed && slices.EqualFunc(w.seen, now, func(a, b file) bool {
-		return a.name == b.name && filestat.Same(a.info, b.info)
+		return a.name == b.name && namedfile.Same(a.info, b.info)
 	})
 	w.seen, w.failed = now, err != nil
 	return !same

@@ -2,11 +2,10 @@ package xds
 
 import (
 	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
-	"os"
 
+	"github.com/fastlimit/fastlimit/internal/certs"
+	"github.com/fastlimit/fastlimit/internal/namedfile"
 	"github.com/fastlimit/fastlimit/internal/rls/api"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -28,21 +27,17 @@ func (t *TLS) credentials() (credentials.TransportCredentials, error) {
 	}
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
 	if t.CAFile != "" {
-		pem, err := os.ReadFile(t.CAFile)
-		if err != nil {
+		var err error
+		if cfg.RootCAs, err = certs.Authorities(t.CAFile); err != nil {
 			return nil, err
-		}
-		cfg.RootCAs = x509.NewCertPool()
-		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, errors.New(t.CAFile + " contains no certificate")
 		}
 	}
 	if t.CertFile != "" {
-		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+		pair, err := certs.Read(namedfile.ReadFile, t.CertFile, t.KeyFile)
 		if err != nil {
 			return nil, err
 		}
-		cfg.Certificates = []tls.Certificate{pair}
+		cfg.Certificates = []tls.Certificate{*pair}
 	}
 	return credentials.NewTLS(cfg), nil
 }

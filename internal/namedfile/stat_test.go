@@ -1,4 +1,4 @@
-package filestat
+package namedfile
 
 import (
 	"os"

@@ -1,4 +1,4 @@
-// Package certs holds a listener's certificate, and reads it again when its files change. A certificate and
+// Package certs reads certificates in PEM, and holds a listener's while its files change. A certificate and
 // its key are two files and one pair here: either a new pair is complete, or the old one stays. So the order
 // in which they are written does not matter, nor when they are checked in between.
 package certs
@@ -12,56 +12,64 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/fastlimit/fastlimit/internal/filestat"
+	"github.com/fastlimit/fastlimit/internal/namedfile"
 )
 
 // Problem is what is wrong with a pair of files.
 type Problem struct {
-	Key bool // about the key, else about the certificate
-	Err error
+	Key  bool // about the key, else about the certificate
+	File string
+	Err  error
 }
 
 // Error implements error.
-func (p *Problem) Error() string { return p.Err.Error() }
+func (p *Problem) Error() string { return fmt.Sprintf("%q %v", p.File, p.Err) }
 
 // Unwrap returns the cause.
 func (p *Problem) Unwrap() error { return p.Err }
 
-// Parse makes a pair from the content of two PEM files. Its error is a *[Problem].
-func Parse(cert, key []byte) (*tls.Certificate, error) {
+// Read makes a pair of two files. Its error is a *[Problem].
+func Read(readFile func(path string) ([]byte, error), certFile, keyFile string) (*tls.Certificate, error) {
+	cert, err := readFile(certFile)
+	if err != nil {
+		return nil, &Problem{false, certFile, err}
+	}
+	key, err := readFile(keyFile)
+	if err != nil {
+		return nil, &Problem{true, keyFile, err}
+	}
 	block, _ := pem.Decode(cert)
 	if block == nil {
-		return nil, &Problem{Err: errors.New("contains no certificate in PEM")}
+		return nil, &Problem{false, certFile, errors.New("contains no certificate in PEM")}
 	}
 	if _, err := x509.ParseCertificate(block.Bytes); err != nil {
-		return nil, &Problem{Err: fmt.Errorf("contains no certificate: %w", err)}
+		return nil, &Problem{false, certFile, fmt.Errorf("contains no certificate: %w", err)}
 	}
 	if block, _ := pem.Decode(key); block == nil {
-		return nil, &Problem{Key: true, Err: errors.New("contains no key in PEM")}
+		return nil, &Problem{true, keyFile, errors.New("contains no key in PEM")}
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, &Problem{Key: true, Err: fmt.Errorf("does not fit the certificate: %w", err)}
+		return nil, &Problem{true, keyFile, fmt.Errorf("does not fit the certificate: %w", err)}
 	}
 	return &pair, nil
 }
 
-// Read is Parse for two files.
-func Read(readFile func(path string) ([]byte, error), certFile, keyFile string) (*tls.Certificate, error) {
-	cert, err := readFile(certFile)
+// Authorities reads a file of certificates to verify others with.
+func Authorities(file string) (*x509.CertPool, error) {
+	content, err := namedfile.ReadFile(file)
 	if err != nil {
-		return nil, &Problem{Err: err}
+		return nil, fmt.Errorf("%q %w", file, err)
 	}
-	key, err := readFile(keyFile)
-	if err != nil {
-		return nil, &Problem{Key: true, Err: err}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(content) {
+		return nil, fmt.Errorf("%q contains no certificate in PEM", file)
 	}
-	return Parse(cert, key)
+	return pool, nil
 }
 
 // Store is a pair that follows its files. Get and Look are safe for concurrent use.
@@ -80,7 +88,7 @@ type Store struct {
 // Open reads the pair for the first time.
 func Open(certFile, keyFile string, log *slog.Logger) (*Store, error) {
 	s := &Store{certFile: certFile, keyFile: keyFile, log: log, seen: look(certFile, keyFile)}
-	pair, err := Read(os.ReadFile, certFile, keyFile)
+	pair, err := Read(namedfile.ReadFile, certFile, keyFile)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +117,7 @@ func (s *Store) Look(anyway bool, now time.Time) {
 	}
 	again := anyway || same(seen, s.seen)
 	s.seen = seen
-	pair, err := Read(os.ReadFile, s.certFile, s.keyFile)
+	pair, err := Read(namedfile.ReadFile, s.certFile, s.keyFile)
 	s.failed = err != nil
 	switch old := s.current.Load(); {
 	case err != nil && again:
@@ -136,7 +144,7 @@ func (s *Store) watch(now time.Time) {
 }
 
 func look(certFile, keyFile string) [2]fs.FileInfo {
-	return [2]fs.FileInfo{filestat.Look(certFile), filestat.Look(keyFile)}
+	return [2]fs.FileInfo{namedfile.Look(certFile), namedfile.Look(keyFile)}
 }
 
-func same(a, b [2]fs.FileInfo) bool { return filestat.Same(a[0], b[0]) && filestat.Same(a[1], b[1]) }
+func same(a, b [2]fs.FileInfo) bool { return namedfile.Same(a[0], b[0]) && namedfile.Same(a[1], b[1]) }

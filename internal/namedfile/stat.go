@@ -1,6 +1,6 @@
-// Package filestat tells whether a file has been replaced or written, by what the system
-// says of it and without reading it.
-package filestat
+// Package namedfile reads the files that settings name, within bounds of size and time, and tells whether one
+// has been replaced or written, by what the system says of it and without reading it.
+package namedfile
 
 import (
 	"io/fs"

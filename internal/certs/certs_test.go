@@ -3,6 +3,7 @@ package certs
 import (
 	"bytes"
 	"crypto"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"log/slog"
@@ -78,7 +79,7 @@ func TestRotation(t *testing.T) {
 			if got := pair.Leaf.NotAfter.After(now.Add(90 * time.Minute)); got != step.served {
 				t.Errorf("%s, step %d: the new one is served: %v", name, i, got)
 			}
-			if _, err := Parse(pemOf(pair.Certificate[0]), keyOf(t, pair.PrivateKey)); err != nil {
+			if _, err := tls.X509KeyPair(pemOf(pair.Certificate[0]), keyOf(t, pair.PrivateKey)); err != nil {
 				t.Errorf("%s, step %d: what is served is no pair: %v", name, i, err)
 			}
 			lines := strings.Count(log.String(), "\n")
