@@ -152,8 +152,8 @@ func TestBans(t *testing.T) {
 	if len(bans) != 1 || len(w.begun) != 1 || bans[0] != want || w.begun[0] != want {
 		t.Fatalf("bans %+v, told %+v, want %+v", bans, w.begun, want)
 	}
-	if p, ok := bans[0].Prefix(); !ok || p != netip.PrefixFrom(client, 32) || bans[0].Told() {
-		t.Errorf("prefix %v, told %v", p, bans[0].Told())
+	if p, ok := bans[0].Prefix(); !ok || p != netip.PrefixFrom(client, 32) || bans[0].Remote() {
+		t.Errorf("prefix %v, remote %v", p, bans[0].Remote())
 	}
 	if !w.banning.Unban(key) || w.banning.Unban(key) || len(w.ended) != 1 || w.ended[0].Digest != key.Digest() {
 		t.Errorf("ended: %+v", w.ended)

@@ -32,8 +32,8 @@ func newBan(b *engine.Ban) Ban {
 	return Ban{(*Rule)(b.Rule), b.Key, b.Name, b.Digest, b.Left, b.Own, b.Times}
 }
 
-// Told reports whether the ban is known only from another node.
-func (b *Ban) Told() bool { return b.Own == 0 }
+// Remote reports whether the ban is known only from another node.
+func (b *Ban) Remote() bool { return b.Own == 0 }
 
 // Prefix returns the banned address, or the prefix by which the rule groups addresses. It
 // returns the zero Prefix and false if the rule's keys are not addresses.

@@ -12,7 +12,7 @@ import (
 // rest and the slack. One that is added has to be classified.
 func TestParametersTellShapesApart(t *testing.T) {
 	t.Parallel()
-	tells := map[string]bool{"perMicro": true, "unit": true, "burst": true, "limit": false, "most": false, "mask": false, "period": true, "algorithm": true, "countBits": false, "low": false, "told": false, "late": false, "stored": false, "part": true, "costs": false}
+	tells := map[string]bool{"perMicro": true, "unit": true, "burst": true, "limit": false, "most": false, "mask": false, "period": true, "algorithm": true, "countBits": false, "low": false, "fromStore": false, "late": false, "stored": false, "part": true, "costs": false}
 	shape, err := NewShape(3, time.Second, 5)
 	if err != nil {
 		t.Fatal(err)

@@ -54,9 +54,9 @@ func TestInlining(t *testing.T) {
 			"(*Clock).Late":   "once for each denial",
 		}},
 		{"github.com/fastlimit/fastlimit/internal/exact", map[string]string{
-			"(*Buckets).Ticks":        "once for each request of several rules",
-			"(*Buckets).SketchTicks":  "once for each request that the table does not turn away",
-			"(*Buckets).DenialStands": "once for each denial of several rules",
+			"(*Buckets).Ticks":       "once for each request of several rules",
+			"(*Buckets).SketchTicks": "once for each request that the table does not turn away",
+			"(*Buckets).MayDeny":     "once for each denial of several rules",
 		}},
 		{"github.com/fastlimit/fastlimit", map[string]string{
 			"(*Rule).Allow":      "once for each request, like the next ones",

@@ -49,10 +49,10 @@ const logged = 1
 
 // logs are the logs of a table's entries, by their place.
 type logs struct {
-	words  []uint64
-	period uint64
-	told   bool // see Shape
-	n      int  // units in a log
+	words     []uint64
+	period    uint64
+	fromStore bool // see Shape
+	n         int  // units in a log
 }
 
 // logHead is the number of words of a log before its times: when all of it has expired,
@@ -64,14 +64,14 @@ func logBytes(n uint64) int { return 8 * (int(n) + logHead) }
 
 func newLogs(shape *Shape, sets int) *logs {
 	n := int(shape.burst)
-	return &logs{words: sketch.Memory[uint64](sets * ways * (n + logHead)), period: shape.period, told: shape.told, n: n}
+	return &logs{words: sketch.Memory[uint64](sets * ways * (n + logHead)), period: shape.period, fromStore: shape.fromStore, n: n}
 }
 
 // at returns the log of the entry at place i of set x.
 func (l *logs) at(x uint64, i int) log {
 	size := uint64(l.n + logHead)
 	from := (x*ways + uint64(i)) * size
-	return log{l.words[from : from+size : from+size], l.period, l.told}
+	return log{l.words[from : from+size : from+size], l.period, l.fromStore}
 }
 
 // until returns when the last unit of the log of that entry expires.
@@ -85,9 +85,9 @@ func (l *logs) live(x uint64, i int, word, now uint64) bool { return word != 0 &
 
 // log is one log, used under the lock of its set.
 type log struct {
-	words  []uint64
-	period uint64
-	told   bool
+	words     []uint64
+	period    uint64
+	fromStore bool
 }
 
 func (l log) size() int { return len(l.words) - logHead }
@@ -150,7 +150,7 @@ func (l log) drop(units uint64) {
 
 // word returns the word of the table's entry for the log.
 func (l log) word() uint64 {
-	if _, n := l.place(); n < l.size() || l.told {
+	if _, n := l.place(); n < l.size() || l.fromStore {
 		return logged
 	}
 	return l.latest(l.size()-1) + l.period
@@ -238,7 +238,7 @@ func (t *Table) Log(d sketch.Digest, now, cost uint64) (free, retry, empty uint6
 // above 1 the word of a log that is not full does not say that. With a store it denies for
 // longer, by the amount that clocks may drift apart.
 func (t *Table) LogFits(d sketch.Digest, now, cost uint64) bool {
-	if t.shape.told {
+	if t.shape.fromStore {
 		now += t.shape.period >> DriftShift
 	}
 	var h held

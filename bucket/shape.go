@@ -93,7 +93,7 @@ type Shape struct {
 	algorithm Algorithm // LeakyBucket also for TokenBucket
 	countBits uint8     // of each of the two counts of a sliding window
 	low       uint64    // the bits of ticks that hold the steps of a sliding window
-	told      bool      // a table's verdicts on logs are from a store; see WithSlack
+	fromStore bool      // a table's verdicts on logs are from a store; see WithSlack
 	late      uint64    // ticks by which such a verdict may end later
 }
 
@@ -209,7 +209,7 @@ func (s *Shape) PerMicro() uint64 { return s.perMicro }
 func (s Shape) WithSlack(d time.Duration) Shape {
 	switch {
 	case s.Logged() && d > 0:
-		s.told, s.late = true, 2*(s.period>>DriftShift)+uint64(d/time.Microsecond)
+		s.fromStore, s.late = true, 2*(s.period>>DriftShift)+uint64(d/time.Microsecond)
 		return s
 	case s.period != 0:
 		return s

@@ -239,21 +239,21 @@ func (h *history) add(now, n uint64, shape *Shape) {
 // this one then or, of a log, full for a while.
 func (m *slidingModel) settle(t *testing.T, rng *rand.Rand, d sketch.Digest, h *history, now, n uint64) {
 	t.Helper()
-	shape, told := &m.tb.shape, uint64(0)
+	shape, reported := &m.tb.shape, uint64(0)
 	if n = min(n, shape.limit); n == 0 {
 		return
 	}
 	h.add(now, n, shape)
 	if shape.Logged() {
 		if rng.IntN(2) == 0 {
-			told = now + rng.Uint64N(shape.period)
-			h.full = max(h.full, told)
+			reported = now + rng.Uint64N(shape.period)
+			h.full = max(h.full, reported)
 		}
 	} else {
 		previous, current := m.counts(h, now)
-		told = shape.Told(m.ticks(now), Pack(rng.Uint64N(previous+1), rng.Uint64N(current+1)))
+		reported = shape.Reported(m.ticks(now), Pack(rng.Uint64N(previous+1), rng.Uint64N(current+1)))
 	}
-	m.tb.Settle(d, m.ticks(now), n, told)
+	m.tb.Settle(d, m.ticks(now), n, reported)
 	m.evicted(t, d, now)
 }
 

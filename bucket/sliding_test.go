@@ -106,7 +106,7 @@ func TestSlidingStates(t *testing.T) {
 	if s.Full(at(7, 5, 4), half) || !s.Full(at(7, 0, 5), half) || s.WindowOf(at(7, 1, 1)) != 7 {
 		t.Error("only a count that has reached the limit stays as it is")
 	}
-	if window, level := s.Counts(at(6, 1, 3), half); window != 7 || level != Pack(3, 0) || s.Told(half, Pack(2, 3)) != at(7, 2, 3) || s.Told(half, 0) != 0 {
+	if window, level := s.Counts(at(6, 1, 3), half); window != 7 || level != Pack(3, 0) || s.Reported(half, Pack(2, 3)) != at(7, 2, 3) || s.Reported(half, 0) != 0 {
 		t.Errorf("window %d, level %x", window, level)
 	}
 }

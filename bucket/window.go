@@ -165,9 +165,9 @@ func (s *Shape) add(state, now, cost uint64) uint64 {
 	return Add(state, now, cost)
 }
 
-// Told returns the state that a store's reply at now reports; see [Reply]. For a log it is
+// Reported returns the state that a store's reply at now reports; see [Reply]. For a log it is
 // only the time until which no unit fits.
-func (s *Shape) Told(now, level uint64) uint64 {
+func (s *Shape) Reported(now, level uint64) uint64 {
 	switch s.algorithm {
 	case SlidingWindow:
 		previous, current := Unpack(level)

@@ -37,7 +37,7 @@ type bans struct {
 type ban struct {
 	prefix     netip.Prefix
 	end        time.Duration
-	told       time.Duration // the latest end that the kernel may have
+	inKernel   time.Duration // the latest end that the kernel may have
 	prev, next *ban          // in the queue, or nil
 	place      int32         // in ends, or notHeld
 	flying     bool          // the worker is sending it
@@ -161,7 +161,7 @@ func (s *bans) expireLocked(now time.Duration) (more bool) {
 func (s *bans) settle(b *ban, now, grace time.Duration) {
 	switch {
 	case b.flying: // landed calls again
-	case b.told > now+grace:
+	case b.inKernel > now+grace:
 		s.enqueue(b)
 	default:
 		s.dequeue(b)

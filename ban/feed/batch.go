@@ -2,15 +2,15 @@ package feed
 
 import "time"
 
-// telling is one change on its way to the kernel.
-type telling struct {
+// sending is one change on its way to the kernel.
+type sending struct {
 	ban *ban
 	end time.Duration // end of the element; 0: it is removed
 }
 
 // take takes up to MaxBatch changes from the queue, until landed or failed returns them.
 // The changes are appended to buf.
-func (s *bans) take(now time.Duration, sent []telling, buf []Change) ([]telling, []Change) {
+func (s *bans) take(now time.Duration, sent []sending, buf []Change) ([]sending, []Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.queued > 0 && len(buf) < MaxBatch {
@@ -19,10 +19,10 @@ func (s *bans) take(now time.Duration, sent []telling, buf []Change) ([]telling,
 		switch {
 		case b.held() && b.end-now >= least:
 			buf = append(buf, Change{b.prefix, b.end - now})
-			sent = append(sent, telling{b, b.end})
-		case b.told > now && (!b.held() || b.told > b.end+slack):
+			sent = append(sent, sending{b, b.end})
+		case b.inKernel > now && (!b.held() || b.inKernel > b.end+slack):
 			buf = append(buf, Change{b.prefix, 0})
-			sent = append(sent, telling{b, 0})
+			sent = append(sent, sending{b, 0})
 		case !b.held():
 			s.settle(b, now, 0)
 			continue
@@ -38,13 +38,13 @@ func (s *bans) take(now time.Duration, sent []telling, buf []Change) ([]telling,
 // landed records that the kernel has carried out the changes. It may have begun counting an
 // element's life as late as now. If the call took long, the element lives that much longer,
 // and has to be removed when its ban ends.
-func (s *bans) landed(sent []telling, took, now time.Duration) {
+func (s *bans) landed(sent []sending, took, now time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range sent {
-		t.ban.told = 0
+		t.ban.inKernel = 0
 		if t.end != 0 {
-			t.ban.told = t.end + took
+			t.ban.inKernel = t.end + took
 		}
 		s.land(t.ban, now)
 	}
@@ -52,12 +52,12 @@ func (s *bans) landed(sent []telling, took, now time.Duration) {
 
 // failed records that the kernel may or may not have carried out the changes, and puts them
 // at the front of the queue.
-func (s *bans) failed(sent []telling, took, now time.Duration, again bool) {
+func (s *bans) failed(sent []sending, took, now time.Duration, again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range sent {
 		if t.end != 0 {
-			t.ban.told = max(t.ban.told, t.end+took)
+			t.ban.inKernel = max(t.ban.inKernel, t.end+took)
 		}
 		s.land(t.ban, now)
 		if again && s.all[t.ban.prefix] == t.ban {

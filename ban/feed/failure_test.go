@@ -88,7 +88,7 @@ func TestLostTable(t *testing.T) {
 		s.Remove(nth(2499))
 		time.Sleep(time.Second)
 		if len(s.kernel.held()) != want-2 {
-			t.Error("what was told again is not removed")
+			t.Error("what was sent again is not removed")
 		}
 	})
 }
@@ -109,7 +109,7 @@ func TestCountersNeverFall(t *testing.T) {
 	})
 }
 
-// While nobody can be told, what was removed has to be remembered, but not without bound.
+// While nothing can be sent, what was removed has to be remembered, but not without bound.
 func TestRemovedAreBounded(t *testing.T) {
 	t.Parallel()
 	within(t, 10, func(t *testing.T, s *stand) {
@@ -160,7 +160,7 @@ func TestSlowWriter(t *testing.T) {
 	})
 }
 
-// A ban that ends while the kernel is told of it does not stay there.
+// A ban that ends while it is being sent does not stay there.
 func TestEndsOnItsWay(t *testing.T) {
 	t.Parallel()
 	within(t, 10, func(t *testing.T, s *stand) {
@@ -177,7 +177,7 @@ func TestEndsOnItsWay(t *testing.T) {
 	})
 }
 
-// Of a batch that has a bad element, 999 are told.
+// Of a batch that has a bad element, 999 are sent.
 func TestBadElement(t *testing.T) {
 	t.Parallel()
 	within(t, 2000, func(t *testing.T, s *stand) {
@@ -249,7 +249,7 @@ func TestOpenFails(t *testing.T) {
 	}
 }
 
-// A change is pending until the kernel has carried it out, also while it is being told.
+// A change is pending until the kernel has carried it out, also while it is being sent.
 func TestPendingWhileTold(t *testing.T) {
 	t.Parallel()
 	within(t, 10, func(t *testing.T, s *stand) {

@@ -21,7 +21,7 @@ func TestBatches(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		var sizes []int
-		for _, b := range s.kernel.told() {
+		for _, b := range s.kernel.sent() {
 			sizes = append(sizes, len(b))
 		}
 		if want := []int{1, 1000, 1000, 500}; !slices.Equal(sizes, want) {
@@ -30,7 +30,7 @@ func TestBatches(t *testing.T) {
 	})
 }
 
-// However often a ban changes before the kernel is told, it is told once, the latest.
+// However often a ban changes before it is sent to the kernel, it is sent once, the latest.
 func TestLatestCounts(t *testing.T) {
 	t.Parallel()
 	within(t, 10, func(t *testing.T, s *stand) {
@@ -44,8 +44,8 @@ func TestLatestCounts(t *testing.T) {
 			s.Remove(nth(2))
 		}
 		time.Sleep(5 * time.Second)
-		if len(s.kernel.told()) != 2 || len(s.kernel.told()[1]) != 1 || s.kernel.told()[1][0].Prefix != nth(1) {
-			t.Errorf("told %v, want the first ban alone and then the second", s.kernel.told())
+		if len(s.kernel.sent()) != 2 || len(s.kernel.sent()[1]) != 1 || s.kernel.sent()[1][0].Prefix != nth(1) {
+			t.Errorf("sent %v, want the first ban alone and then the second", s.kernel.sent())
 		}
 		if left := s.kernel.held()[nth(1)]; left < 99*time.Minute {
 			t.Errorf("%v left, want the longest", left)
@@ -103,7 +103,7 @@ func TestClock(t *testing.T) {
 				}
 			}
 		}
-		if n := len(s.kernel.told()); n > 4 {
+		if n := len(s.kernel.sent()); n > 4 {
 			t.Errorf("%d batches: what expires by itself is not removed", n)
 		}
 		time.Sleep(time.Second)
@@ -213,7 +213,7 @@ func TestAddAgainIsCheap(t *testing.T) {
 			time.Sleep(time.Second)
 			s.Add(nth(1), time.Hour-s.now()+10*time.Millisecond)
 		}
-		if n := len(s.kernel.told()); n != 1 || s.Stats().Added != 1 {
+		if n := len(s.kernel.sent()); n != 1 || s.Stats().Added != 1 {
 			t.Errorf("%d batches, %d bans", n, s.Stats().Added)
 		}
 	})

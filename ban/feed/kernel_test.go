@@ -145,8 +145,8 @@ func (k *kernel) slow(before, late time.Duration) {
 	k.set(func(k *kernel) { k.before, k.late = before, late })
 }
 
-// told are the batches that were carried out.
-func (k *kernel) told() [][]Change {
+// sent are the batches that were carried out.
+func (k *kernel) sent() [][]Change {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.batches

@@ -29,7 +29,7 @@ func (m model) alive() map[netip.Prefix]time.Duration {
 }
 
 // compare says how the kernel's elements differ from the model's bans. What the kernel was
-// told late lasts late: it has to be removed soon after the end of the ban. And an
+// sent late lasts late: it has to be removed soon after the end of the ban. And an
 // element may be missing in the last moments of a ban.
 func compare(t *testing.T, kernel map[netip.Prefix]time.Duration, m model, slowest time.Duration) {
 	t.Helper()

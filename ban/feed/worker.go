@@ -29,7 +29,7 @@ type worker struct {
 	next     time.Duration // when the kernel is checked next
 	downAt   time.Duration // start of its failure
 
-	sent    []telling // the batch
+	sent    []sending // the batch
 	changes []Change
 
 	packets, bytes uint64 // of earlier tables
@@ -103,7 +103,7 @@ func (w *worker) try(due bool) error {
 		}
 		w.next = w.now() + checkEvery
 	}
-	return w.tell()
+	return w.send()
 }
 
 func (w *worker) reopen() error {
@@ -131,8 +131,8 @@ func (w *worker) check() error {
 	return nil
 }
 
-// tell empties the queue. It stops early only for Close, and for a check that is due.
-func (w *worker) tell() error {
+// send empties the queue. It stops early only for Close, and for a check that is due.
+func (w *worker) send() error {
 	for {
 		w.sent, w.changes = w.bans.take(w.now(), w.sent[:0], w.changes[:0])
 		if len(w.changes) == 0 {
@@ -155,7 +155,7 @@ func (w *worker) tell() error {
 
 // apply makes the writer apply the changes. If one of them is at fault, the others are
 // applied.
-func (w *worker) apply(sent []telling, changes []Change) error {
+func (w *worker) apply(sent []sending, changes []Change) error {
 	began := w.now()
 	err := w.writer.Apply(changes)
 	now := w.now()

@@ -127,7 +127,7 @@ func shownPrefix(p netip.Prefix, left time.Duration, i *info) Shown {
 func (o *rules) shown(b *fastlimit.Ban) Shown {
 	p, _ := b.Prefix() // invalid if the key is not a prefix
 	by := byRule
-	if b.Told() {
+	if b.Remote() {
 		by = byNode
 	}
 	return Shown{

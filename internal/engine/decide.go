@@ -112,12 +112,12 @@ func (r *Rule) deny(key Key, v limit.Decision, n uint64, now time.Duration, at s
 func (r *Rule) known(d sketch.Digest, n uint64, now time.Duration) (v limit.Decision, denied bool) {
 	b := &r.buckets
 	ticks, cost, tat := b.Ticks(now), b.Shape.Cost(n), b.Lookup(d, now)
-	if b.Fits(d, tat, ticks, cost) || !b.DenialStands(tat, ticks) {
+	if b.Fits(d, tat, ticks, cost) || !b.MayDeny(tat, ticks) {
 		return limit.Decision{}, false
 	}
 	// A reading that another one has overtaken does not convict; see clock.Clock.
 	if late := b.Clock.Late(now); late > now {
-		if now, ticks = late, b.Ticks(late); b.Fits(d, tat, ticks, cost) || !b.DenialStands(tat, ticks) {
+		if now, ticks = late, b.Ticks(late); b.Fits(d, tat, ticks, cost) || !b.MayDeny(tat, ticks) {
 			return limit.Decision{}, false
 		}
 	}
@@ -138,7 +138,7 @@ func (r *Rule) denies(d sketch.Digest, n uint64, now time.Duration) bool {
 	b := &r.buckets
 	now = b.Clock.Late(now)
 	ticks, tat := b.Ticks(now), b.Lookup(d, now)
-	return !b.Fits(d, tat, ticks, b.Shape.Cost(n)) && b.DenialStands(tat, ticks)
+	return !b.Fits(d, tat, ticks, b.Shape.Cost(n)) && b.MayDeny(tat, ticks)
 }
 
 // recordDenial records a denial that has asked neither filter nor sketch.

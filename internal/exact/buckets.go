@@ -70,9 +70,9 @@ func (b *Buckets) Fits(d sketch.Digest, tat, ticks, cost uint64) bool {
 	return b.Shape.Fits(tat, ticks, cost) && (!b.Logged || cost <= 1 || tat == 0 || b.Table.LogFits(d, ticks, cost))
 }
 
-// DenialStands reports whether the table may deny by a bucket with that TAT. A denial that itself counts goes
+// MayDeny reports whether the table may deny by a bucket with that TAT. A denial that itself counts goes
 // to the exact bucket, unless it changes nothing there.
-func (b *Buckets) DenialStands(tat, ticks uint64) bool {
+func (b *Buckets) MayDeny(tat, ticks uint64) bool {
 	return !b.countDenied || b.Shape.Full(tat, ticks)
 }
 

@@ -193,7 +193,7 @@ func (f *flight) feedTableLocked(reply bucket.Reply, now time.Duration) (tat uin
 	admitted := min(reply.Granted, waiting)
 	unused := reply.Granted - admitted
 	unused -= min(unused, left)
-	known := s.Shape.Told(sent, reply.Level)
+	known := s.Shape.Reported(sent, reply.Level)
 	if s.level(f.digest, before, max(ticks, sent))+admitted*cost > s.storeLevel(known, sent, reply.Level) {
 		s.Distrust(now) // the store has forgotten some, or others reported to
 	}
@@ -241,7 +241,7 @@ func (f *flight) judgeLocked(now time.Duration, tat uint64) {
 	for _, w := range f.next {
 		switch {
 		case w.left:
-		case s.shut.is(f.digest, now) || !s.Fits(f.digest, tat, ticks, w.cost) && s.DenialStands(tat, ticks):
+		case s.shut.is(f.digest, now) || !s.Fits(f.digest, tat, ticks, w.cost) && s.MayDeny(tat, ticks):
 			w.verdict <- verdict{s.Decision(f.digest, limit.StageTable, false, tat, now, w.cost), 0}
 		default:
 			rest = append(rest, w)
@@ -275,6 +275,6 @@ func (s *Shared) correct(d *limit.Decision, sent, ticks, level uint64) {
 		d.Remaining = int64(most - min(level, most))
 	}
 	if !d.Allowed && level > most && d.RetryAfter != bucket.Never {
-		d.RetryAfter = max(d.RetryAfter, s.Shape.Duration(s.Shape.LogWait(s.Shape.Told(sent, level), ticks)))
+		d.RetryAfter = max(d.RetryAfter, s.Shape.Duration(s.Shape.LogWait(s.Shape.Reported(sent, level), ticks)))
 	}
 }

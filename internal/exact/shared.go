@@ -185,7 +185,7 @@ func (s *Shared) join(of Client, c claim) (*waiter, verdict, time.Duration) {
 	read := s.Clock.Read()
 	// An answer may have come since the table was asked; see feedTableLocked.
 	tat := s.Lookup(d, read.Now)
-	if ticks := s.Ticks(read.Now); s.shut.is(d, read.Now) || !s.Fits(d, tat, ticks, c.cost) && s.DenialStands(tat, ticks) {
+	if ticks := s.Ticks(read.Now); s.shut.is(d, read.Now) || !s.Fits(d, tat, ticks, c.cost) && s.MayDeny(tat, ticks) {
 		return nil, verdict{s.Decision(d, limit.StageTable, false, tat, read.Now, c.cost), 0}, read.Now
 	}
 	f := sh.m[d]

@@ -33,7 +33,7 @@ func TestWindowRetryWhileTheLineIsSlow(t *testing.T) {
 			b.SetLimit(c, shapeOf(t, rule), false)
 			full := b.Ticks(now) + rule.Rate.N
 			if rule.Algorithm == limit.SlidingWindow {
-				full = b.Shape.Told(b.Ticks(now), bucket.Pack(rule.Rate.N*3/4, rule.Rate.N))
+				full = b.Shape.Reported(b.Ticks(now), bucket.Pack(rule.Rate.N*3/4, rule.Rate.N))
 			}
 			d := b.Decision(sketch.Digest{}, limit.StageExact, false, full, now, 1)
 			if at := now + d.RetryAfter; !b.Shape.Fits(full, b.Shape.WindowTicks(c.WallAt(at)), 1) {

@@ -61,36 +61,36 @@ type ownBan struct {
 	serial uint64
 	lifted bool
 
-	told uint8         // packets with it, up to len(again)
-	due  time.Duration // when the next one is
+	packets uint8         // with it, up to len(again)
+	due     time.Duration // when the next one is
 }
 
 // inbox takes reports from requests. Its lock is held for an append only, so that no
 // request waits for a tick.
 type inbox struct {
-	mu   sync.Mutex
-	news []ownBan // in their order; without the fields about sending
-	lost uint64
+	mu      sync.Mutex
+	changes []ownBan // in their order; without the fields about sending
+	lost    uint64
 }
 
 func (i *inbox) add(n *ownBan) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if len(i.news) >= maxBans {
+	if len(i.changes) >= maxBans {
 		i.lost++
 		return
 	}
-	i.news = append(i.news, *n)
+	i.changes = append(i.changes, *n)
 }
 
 // take returns the reports that have come in, in their order. spare is used for the next
 // ones.
-func (i *inbox) take(spare []ownBan) (news []ownBan, lost uint64) {
+func (i *inbox) take(spare []ownBan) (changes []ownBan, lost uint64) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	news, i.news = i.news, spare[:0]
+	changes, i.changes = i.changes, spare[:0]
 	lost, i.lost = i.lost, 0
-	return news, lost
+	return changes, lost
 }
 
 // Banned reports a ban that has begun at this node, as of now, so that the next TellBans
@@ -154,17 +154,17 @@ func newOwnBans(c *Config) ownBans {
 // drainLocked takes in the limiter's reports.
 func (s *State) drainLocked(now time.Duration) {
 	o := &s.bans
-	news, lost := s.inbox.take(o.spare)
+	changes, lost := s.inbox.take(o.spare)
 	s.stats.Bans.Refused[bansUntold] += lost
-	for i := range news {
-		if n := &news[i]; n.lifted {
+	for i := range changes {
+		if n := &changes[i]; n.lifted {
 			s.unbannedLocked(n, now)
 		} else {
 			s.bannedLocked(n, now)
 		}
 	}
-	clear(news) // keeps no name alive
-	o.spare = news
+	clear(changes) // keeps no name alive
+	o.spare = changes
 }
 
 func (s *State) bannedLocked(n *ownBan, now time.Duration) {
@@ -181,7 +181,7 @@ func (s *State) unbannedLocked(n *ownBan, now time.Duration) {
 	}
 	if at, known := s.bans.byID[n.banID]; known {
 		if b := &s.bans.list[at]; !b.lifted && b.end > now {
-			b.lifted, b.name, b.end, b.told, b.due = true, "", max(b.end, b.before), 0, now
+			b.lifted, b.name, b.end, b.packets, b.due = true, "", max(b.end, b.before), 0, now
 			s.stats.Bans.UnbansSent++
 		}
 		return
@@ -221,7 +221,7 @@ func (o *ownBans) follow(renamed map[uint64]uint64) {
 		}
 		o.drop(i)
 		if stays && (b.lifted || b.before > b.end) {
-			b.identity, b.lifted, b.name, b.end, b.told = to, true, "", max(b.end, b.before), 0
+			b.identity, b.lifted, b.name, b.end, b.packets = to, true, "", max(b.end, b.before), 0
 			o.put(&b, 0)
 		}
 	}
@@ -231,7 +231,7 @@ func (o *ownBans) follow(renamed map[uint64]uint64) {
 // is sent until the earlier one would have ended: nodes may have heard of that ban alone.
 func (o *ownBans) over(i int, now time.Duration) {
 	if b := &o.list[i]; b.before > now {
-		b.lifted, b.name, b.end, b.told, b.due = true, "", b.before, 0, now
+		b.lifted, b.name, b.end, b.packets, b.due = true, "", b.before, 0, now
 		return
 	}
 	o.drop(i)
@@ -271,7 +271,7 @@ func (s *State) TellBans(now time.Duration) [][]byte {
 			o.over(i, now)
 		}
 	}
-	if o.tell(0, now, true) == len(o.list) {
+	if o.writeDue(0, now, true) == len(o.list) {
 		o.repeat(now)
 	}
 	packets := o.writer.end(now-o.lastSent >= beatEvery)
@@ -287,13 +287,13 @@ func (s *State) TellBans(now time.Duration) [][]byte {
 	return packets
 }
 
-// tell writes the bans that are due, from list[from] on: those that have not been sent yet
+// writeDue writes the bans that are due, from list[from] on: those that have not been sent yet
 // if first is set, else the others. It returns the index of the first one that had no room,
 // or the number of bans.
-func (o *ownBans) tell(from int, now time.Duration, first bool) (until int) {
+func (o *ownBans) writeDue(from int, now time.Duration, first bool) (until int) {
 	for i := from; i < len(o.list); i++ {
 		b := &o.list[i]
-		if b.due <= now && (b.told == 0) == first && !o.write(b, now) {
+		if b.due <= now && (b.packets == 0) == first && !o.write(b, now) {
 			return i
 		}
 	}
@@ -304,8 +304,8 @@ func (o *ownBans) tell(from int, now time.Duration, first bool) (until int) {
 // time.
 func (o *ownBans) repeat(now time.Duration) {
 	from := min(o.cursor, len(o.list))
-	if o.cursor = o.tell(from, now, false); o.cursor == len(o.list) {
-		o.cursor = o.tell(0, now, false)
+	if o.cursor = o.writeDue(from, now, false); o.cursor == len(o.list) {
+		o.cursor = o.writeDue(0, now, false)
 	}
 }
 
@@ -318,9 +318,9 @@ func (o *ownBans) write(b *ownBan, now time.Duration) bool {
 		return false
 	}
 	b.due = now + repeatEvery
-	if int(b.told) < len(again) {
-		b.due = now + again[b.told]
-		b.told++
+	if int(b.packets) < len(again) {
+		b.due = now + again[b.packets]
+		b.packets++
 	}
 	return true
 }

@@ -89,8 +89,8 @@ func (t *transport) call(ctx context.Context, at string, patience time.Duration,
 	return plain, nil
 }
 
-// told answers a question. It returns nil if the message is not one that can be answered.
-func (m *members) told(message []byte) (answer []byte) {
+// answerTo answers a question. It returns nil if the message is not one that can be answered.
+func (m *members) answerTo(message []byte) (answer []byte) {
 	const fixed = 1 + askNonce + 1
 	if len(message) < fixed || message[0] != askType || len(message) < fixed+int(message[fixed-1]) {
 		return nil

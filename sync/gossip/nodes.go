@@ -93,7 +93,7 @@ func start(ctx context.Context, c Config, open func(c *Config, incarnation uint6
 		if t.silent.Load() {
 			return nil
 		}
-		return m.told(message)
+		return m.answerTo(message)
 	}
 	t.merge = m.receive
 	t.run()

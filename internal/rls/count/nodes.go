@@ -13,13 +13,13 @@ import (
 
 // Nodes counts together with the other nodes of a cluster, without a store. Each node sends the
 // others what it has counted in the windows that run: how far, not how much more. A count is
-// what this node has counted and what each of the others has said.
+// what this node has counted and what each of the others has sent.
 //
 // So packets may be lost, late, repeated or replayed, and no count becomes too high by that: of
-// each node the highest count of a window stands. What a node said before it ended or was
+// each node the highest count of a window stands. What a node sent before it ended or was
 // started anew keeps counting until its windows are over.
 //
-// A client is admitted more than its limit only by the hits that the others have not told yet:
+// A client is admitted more than its limit only by the hits that the others have not sent yet:
 // those of the last interval or two. More than the limit at each node it is never admitted,
 // also by nodes that do not hear each other.
 //
@@ -27,7 +27,7 @@ import (
 type Nodes struct {
 	own    *Counters
 	config NodesConfig
-	news   news
+	outbox outbox
 	writer writer // used by Tick alone
 	peers  atomic.Pointer[[]*peer]
 
@@ -53,7 +53,7 @@ type NodesConfig struct {
 	Now func() time.Duration // since 1970
 }
 
-// peer is what another node has said. It stays when the node leaves, until its windows are over.
+// peer is what another node has sent. It stays when the node leaves, until its windows are over.
 type peer struct {
 	node        string
 	incarnation uint64
@@ -70,7 +70,7 @@ func NewNodes(c NodesConfig) (*Nodes, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Nodes{own: own, config: c, members: map[string]uint64{}, news: newNews()}
+	n := &Nodes{own: own, config: c, members: map[string]uint64{}, outbox: newOutbox()}
 	n.peers.Store(new([]*peer))
 	return n, nil
 }
@@ -83,7 +83,7 @@ func (n *Nodes) Add(now time.Duration, hits []Hit) error {
 	peers := *n.peers.Load()
 	return n.own.each(now, hits, func(t *windows, d sketch.Digest, ticks uint64, h *Hit) {
 		if state := t.add(d, ticks, h); h.Hits > 0 {
-			n.news.note(counter{d, h.Unit}, state, h.Hits)
+			n.outbox.note(counter{d, h.Unit}, state, h.Hits)
 		}
 		addPeers(peers, d, ticks, h)
 	})
@@ -112,10 +112,10 @@ func (n *Nodes) Join(node string, incarnation uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.members[node] = incarnation
-	n.news.recall.Store(true)
+	n.outbox.recall.Store(true)
 }
 
-// Leave ends that. What the node has said stays.
+// Leave ends that. What the node has sent stays.
 func (n *Nodes) Leave(node string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -165,7 +165,7 @@ func (n *Nodes) receiveLocked(packet []byte) (node string, _ delta.Reason) {
 }
 
 // senderLocked returns the sender of a packet, or why it is not believed. What a node says
-// after it was started anew is kept beside what it said before.
+// after it was started anew is kept beside what it sent before.
 func (n *Nodes) senderLocked(h *header) (*peer, delta.Reason) {
 	incarnation, member := n.members[h.node]
 	switch {
@@ -235,7 +235,7 @@ func (n *Nodes) Sweep(now time.Duration) {
 }
 
 // Unsent returns how many counters the last Tick had no room for.
-func (n *Nodes) Unsent() uint64 { return n.news.unsent.Load() }
+func (n *Nodes) Unsent() uint64 { return n.outbox.unsent.Load() }
 
 // Rejected returns how often a packet, or a part of one, was not believed.
 func (n *Nodes) Rejected() (all uint64) {

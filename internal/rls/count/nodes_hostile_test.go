@@ -14,14 +14,14 @@ import (
 func TestNodesAreHeardAtLast(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2, func(n *NodesConfig) { n.MaxBytes = n.PacketSize })
-	q, next := &c.nodes[0].news, uint64(0)
+	q, next := &c.nodes[0].outbox, uint64(0)
 	crowd := func(n int) {
 		for range n {
 			next++
 			q.note(counter{sketch.Digest{Pos: next, ID: 1}, descriptor.Day}, window(c.now, descriptor.Day)<<32|2, 2)
 		}
 	}
-	crowd(maxNews)
+	crowd(maxPending)
 	c.tick(t)
 	for range 20 {
 		c.hit(t, 0, descriptor.Day, "steady", 1)

@@ -131,7 +131,7 @@ func TestNodesRepeat(t *testing.T) {
 	c.now += time.Second
 	for range repeatAfter - 1 {
 		if p, _ := c.nodes[0].Tick(); len(p) > 0 {
-			t.Fatal("said again too early")
+			t.Fatal("sent again too early")
 		}
 	}
 	packets, _ := c.nodes[0].Tick()
@@ -139,11 +139,11 @@ func TestNodesRepeat(t *testing.T) {
 		t.Errorf("%d packets, and %d counted", len(packets), c.hit(t, 1, descriptor.Day, "a", 0))
 	}
 	if _, entries, _ := read(packets[0], nil); len(entries) != 1 {
-		t.Errorf("%d counters are said again", len(entries))
+		t.Errorf("%d counters are sent again", len(entries))
 	}
 	for range 2 * repeatAfter {
 		if p, _ := c.nodes[0].Tick(); len(p) > 0 {
-			t.Fatal("said a third time")
+			t.Fatal("sent a third time")
 		}
 	}
 }
@@ -170,7 +170,7 @@ func TestNodesExcess(t *testing.T) {
 	}
 }
 
-// TestNodesRemember what a node said before it left or was started anew.
+// TestNodesRemember what a node sent before it left or was started anew.
 func TestNodesRemember(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
@@ -225,27 +225,27 @@ func TestNodesAreHeard(t *testing.T) {
 func TestNodesNews(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, func(n *NodesConfig) { n.MaxBytes = n.PacketSize })
-	q := &c.nodes[0].news
+	q := &c.nodes[0].outbox
 	heavy := counter{sketch.Digest{Pos: 7}, descriptor.Day}
 	for round := range uint64(3) {
 		q.note(heavy, window(c.now, descriptor.Day)<<32|9, 8)
-		for i := range uint64(maxNews + 100) {
+		for i := range uint64(maxPending + 100) {
 			k := counter{sketch.Digest{Pos: i, ID: round + 1}, descriptor.Day}
 			q.note(k, window(c.now, descriptor.Day)<<32|1, 1)
 		}
-		if len(q.fresh) != maxNews {
+		if len(q.fresh) != maxPending {
 			t.Errorf("%d are new", len(q.fresh))
 		}
 		c.nodes[0].Tick()
-		if _, waits := q.waiting[heavy]; waits || len(q.waiting) > maxNews || len(q.said) > maxNews {
-			t.Errorf("%d wait, %d were said; the heavy one waits: %v", len(q.waiting), len(q.said), waits)
+		if _, waits := q.waiting[heavy]; waits || len(q.waiting) > maxPending || len(q.sent) > maxPending {
+			t.Errorf("%d wait, %d were sent; the heavy one waits: %v", len(q.waiting), len(q.sent), waits)
 		}
 	}
-	for i := uint64(0); len(q.known) <= maxNews; i++ { // as after many ticks
-		q.known[counter{sketch.Digest{Pos: i, ID: 9}, descriptor.Hour}] = unsaid{window(c.now, descriptor.Hour)<<32 | 1, 1}
+	for i := uint64(0); len(q.known) <= maxPending; i++ { // as after many ticks
+		q.known[counter{sketch.Digest{Pos: i, ID: 9}, descriptor.Hour}] = pending{window(c.now, descriptor.Hour)<<32 | 1, 1}
 	}
 	c.nodes[0].Tick()
-	if _, known := q.known[heavy]; !known || len(q.known) > maxNews/2 {
+	if _, known := q.known[heavy]; !known || len(q.known) > maxPending/2 {
 		t.Errorf("%d are kept for nodes that join; the heavy one is: %v", len(q.known), known)
 	}
 	c.now += day

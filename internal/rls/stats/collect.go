@@ -50,7 +50,7 @@ func (r *Registry) Handler() http.Handler {
 				Name: "ratelimit_service_cluster_peers", Help: "Other nodes that are up.",
 			}, func() float64 { return float64(r.cluster().Peers) }),
 			prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-				Name: "ratelimit_service_cluster_unsent", Help: "Counters that the other nodes have not been told, for lack of room.",
+				Name: "ratelimit_service_cluster_unsent", Help: "Counters that were not sent to the other nodes, for lack of room.",
 			}, func() float64 { return float64(r.cluster().Unsent) }),
 			counter("cluster_rejected", "Packets and streams that were dropped.", nil, func() uint64 { return r.cluster().Rejected }),
 		)

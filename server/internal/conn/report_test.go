@@ -9,7 +9,7 @@ import (
 )
 
 // Running short is logged once, and its end after a quiet minute.
-func TestCrowdIsToldOnce(t *testing.T) {
+func TestFullIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	c := New(Limits{Max: 10}, slog.New(slog.NewTextHandler(&out, nil)))

@@ -14,7 +14,7 @@ type Kernel struct {
 
 // ofKernel are its metrics, which have no series without one.
 var ofKernel = []prom.Metric[Stats]{
-	kernelLevel("kernel_up", "1 while the kernel drops the packets of banned clients; 0 in shadow mode, and while it does not do as it is told.",
+	kernelLevel("kernel_up", "1 while the kernel drops the packets of banned clients; 0 in shadow mode, and while it refuses them.",
 		func(k *Kernel) float64 {
 			if k.Up {
 				return 1

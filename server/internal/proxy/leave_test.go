@@ -44,7 +44,7 @@ func TestClientsLeave(t *testing.T) {
 
 // A client that leaves while its request waits for a connection to the app immediately loses its slot,
 // however long the others wait: they are served in their order.
-func TestClientsLeaveTheLine(t *testing.T) {
+func TestClientsLeaveTheQueue(t *testing.T) {
 	t.Parallel()
 	addr, asked, _, release := blocking(t)
 	s := start(t, func(o *standOptions) { o.pool.MaxConnections = 1 }, addr)
@@ -112,7 +112,7 @@ func TestQueuedStay(t *testing.T) {
 }
 
 // So does a stream that is given up; its connection continues.
-func TestHTTP2ClientsLeaveTheLine(t *testing.T) {
+func TestHTTP2ClientsLeaveTheQueue(t *testing.T) {
 	t.Parallel()
 	addr, asked, _, release := blocking(t)
 	s := start(t, func(o *standOptions) { overHTTP2(t)(o); o.pool.MaxConnections = 1 }, addr)

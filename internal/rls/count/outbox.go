@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// maxNews is how many counters may become new in a tick, how many may wait afterwards, and
-	// how many are kept for nodes that join. Others wait for their next hit, which tells all.
-	maxNews = 1 << 17
-	// repeatAfter is after how many ticks a count is said once more: packets get lost.
+	// maxPending is how many counters may be added in a tick, how many may wait afterwards, and
+	// how many are kept for nodes that join. Others wait for their next hit, with which all of them are sent.
+	maxPending = 1 << 17
+	// repeatAfter is after how many ticks a count is sent once more: packets get lost.
 	repeatAfter = 10
 )
 
@@ -25,57 +25,57 @@ type counter struct {
 	unit   descriptor.Unit
 }
 
-// unsaid is a count that the other nodes have not been told.
-type unsaid struct {
+// pending is a count that the other nodes have not been sent.
+type pending struct {
 	state uint64 // of its window
-	hits  uint64 // of them since it was told
+	hits  uint64 // of them since it was sent
 }
 
-// said is a counter that was told at a tick.
-type said struct {
+// sent is a counter that was sent at a tick.
+type sent struct {
 	counter
 
 	tick uint64
 }
 
-// news are the counts to tell the other nodes.
-type news struct {
+// outbox has the counts to send to the other nodes.
+type outbox struct {
 	mu    sync.Mutex
-	fresh map[counter]unsaid // since the last tick; guarded by mu
+	fresh map[counter]pending // since the last tick; guarded by mu
 
 	// For Tick alone.
-	spare   map[counter]unsaid // is fresh after the next tick
-	waiting map[counter]unsaid
-	levels  levels             // of those that wait
-	said    []said             // oldest first
-	known   map[counter]unsaid // what was told, with all hits of the window, for nodes that join
+	spare   map[counter]pending // is fresh after the next tick
+	waiting map[counter]pending
+	levels  levels              // of those that wait
+	sent    []sent              // oldest first
+	known   map[counter]pending // what was sent, with all hits of the window, for nodes that join
 	ticks   uint64
 
-	recall atomic.Bool // tell what is known at the next tick
+	recall atomic.Bool // send what is known at the next tick
 	unsent atomic.Uint64
 }
 
 // levels are counters by how many bits the number of their hits has.
 type levels [65][]counter
 
-func newNews() news {
-	return news{fresh: map[counter]unsaid{}, spare: map[counter]unsaid{}, waiting: map[counter]unsaid{}, known: map[counter]unsaid{}}
+func newOutbox() outbox {
+	return outbox{fresh: map[counter]pending{}, spare: map[counter]pending{}, waiting: map[counter]pending{}, known: map[counter]pending{}}
 }
 
-// note has a count told at the next tick.
-func (n *news) note(c counter, state, hits uint64) {
+// note has a count sent at the next tick.
+func (n *outbox) note(c counter, state, hits uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if _, known := n.fresh[c]; known || len(n.fresh) < maxNews {
-		join(n.fresh, c, unsaid{state, hits})
+	if _, known := n.fresh[c]; known || len(n.fresh) < maxPending {
+		join(n.fresh, c, pending{state, hits})
 	}
 }
 
-// join adds news of a counter to others.
-func join(all map[counter]unsaid, c counter, u unsaid) {
+// join adds what is new of a counter to the rest.
+func join(all map[counter]pending, c counter, u pending) {
 	switch known := all[c]; {
 	case known.state>>32 == u.state>>32:
-		u = unsaid{max(known.state, u.state), sum(known.hits, u.hits)}
+		u = pending{max(known.state, u.state), sum(known.hits, u.hits)}
 	case known.state > u.state:
 		return // of a window before
 	}
@@ -83,7 +83,7 @@ func join(all map[counter]unsaid, c counter, u unsaid) {
 }
 
 // collect has what is new wait, and forgets windows that are over.
-func (n *news) collect(now time.Duration) {
+func (n *outbox) collect(now time.Duration) {
 	n.mu.Lock()
 	n.fresh, n.spare = n.spare, n.fresh
 	n.mu.Unlock()
@@ -101,7 +101,7 @@ func (n *news) collect(now time.Duration) {
 }
 
 // sort has all counters whose windows are not over, and forgets the others.
-func (l *levels) sort(all map[counter]unsaid, now time.Duration) {
+func (l *levels) sort(all map[counter]pending, now time.Duration) {
 	for i := range l {
 		l[i] = l[i][:0]
 	}
@@ -116,7 +116,7 @@ func (l *levels) sort(all map[counter]unsaid, now time.Duration) {
 }
 
 // shed forgets those with the fewest hits, where there are more than so many.
-func (l *levels) shed(all map[counter]unsaid, most int) {
+func (l *levels) shed(all map[counter]pending, most int) {
 	for _, level := range l {
 		for _, c := range level {
 			if len(all) <= most {
@@ -127,14 +127,14 @@ func (l *levels) shed(all map[counter]unsaid, most int) {
 	}
 }
 
-// Tick returns the packets that tell the other nodes what is new: counters with most hits first,
+// Tick returns the packets for the other nodes: counters with most hits first,
 // so that nobody hides many hits of one client behind hits of others. What has no room waits.
 func (n *Nodes) Tick() (packets, _ [][]byte) {
-	now, q, w := n.config.Now(), &n.news, &n.writer
+	now, q, w := n.config.Now(), &n.outbox, &n.writer
 	q.collect(now)
 	w.begin(&n.config, now)
 	room := n.config.MaxBytes
-	if len(q.said) > 0 && q.ticks-q.said[0].tick >= repeatAfter {
+	if len(q.sent) > 0 && q.ticks-q.sent[0].tick >= repeatAfter {
 		room -= room / 4
 	}
 	for level := len(q.levels) - 1; level >= 0; level-- {
@@ -144,39 +144,39 @@ func (n *Nodes) Tick() (packets, _ [][]byte) {
 				continue // no room, or of a window to come, by another reading of the clock
 			}
 			delete(q.waiting, c)
-			q.known[c] = unsaid{state, state & bucket.MaxWindowUnits}
-			if len(q.said) < maxNews {
-				q.said = append(q.said, said{c, q.ticks})
+			q.known[c] = pending{state, state & bucket.MaxWindowUnits}
+			if len(q.sent) < maxPending {
+				q.sent = append(q.sent, sent{c, q.ticks})
 			}
 		}
 	}
 	n.repeat(now)
-	for c := range q.waiting { // any: those with the fewest hits would never be told
-		if len(q.waiting) <= maxNews {
+	for c := range q.waiting { // any: those with the fewest hits would never be sent
+		if len(q.waiting) <= maxPending {
 			break
 		}
 		delete(q.waiting, c)
 	}
 	q.unsent.Store(uint64(len(q.waiting)))
-	if len(q.known) > maxNews {
+	if len(q.known) > maxPending {
 		q.levels.sort(q.known, now)
-		q.levels.shed(q.known, maxNews/2)
+		q.levels.shed(q.known, maxPending/2)
 	}
 	return w.end(), nil
 }
 
-// repeat tells once more what was told a while ago.
+// repeat sends once more what was sent a while ago.
 func (n *Nodes) repeat(now time.Duration) {
-	q, i := &n.news, 0
-	for ; i < len(q.said) && q.ticks-q.said[i].tick >= repeatAfter; i++ {
-		c := q.said[i].counter
+	q, i := &n.outbox, 0
+	for ; i < len(q.sent) && q.ticks-q.sent[i].tick >= repeatAfter; i++ {
+		c := q.sent[i].counter
 		t := n.own.tables.all[c.unit].Load()
 		state := t.LookupLocked(c.digest)
 		if state>>32 >= window(now, c.unit) && !n.writer.write(n.config.MaxBytes, c, state) {
 			break
 		}
 	}
-	q.said = append(q.said[:0], q.said[i:]...)
+	q.sent = append(q.sent[:0], q.sent[i:]...)
 }
 
 // window returns the number of the window at a time.
