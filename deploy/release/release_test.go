@@ -205,7 +205,7 @@ func TestRPM(t *testing.T) {
 		t.Errorf("configuration: %s", got)
 	}
 	fromRPM, fromDeb := t.TempDir(), t.TempDir()
-	must(t, fromRPM, "sh", "-c", `rpm2cpio "$0" | cpio --quiet -idm`, rpm)
+	must(t, fromRPM, "sh", "-c", `rpm2cpio "$0" | cpio --quiet -idm --no-absolute-filenames`, rpm)
 	must(t, ".", "dpkg-deb", "-x", deb, fromDeb)
 	for _, move := range [][2]string{{"usr/share/zsh/vendor-completions", "usr/share/zsh/site-functions"}, {"usr/share/doc/fastlimit/copyright", "copyright"}} {
 		if err := os.Rename(filepath.Join(fromDeb, move[0]), filepath.Join(fromDeb, move[1])); err != nil {
