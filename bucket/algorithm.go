@@ -2,8 +2,9 @@ package bucket
 
 import "fmt"
 
-// Algorithm is how a limit counts. Code that depends on it is in this package, behind
-// [Shape], and in the stores that run it, behind [Op].
+// Algorithm is how a limit counts. Its arithmetic is in this package, behind [Shape], and in
+// the stores that run it, behind [Op]. What else depends on it is a switch that the linter
+// wants complete (exhaustive:enforce), or asks a trait.
 type Algorithm uint8
 
 // The algorithms. The zero value is LeakyBucket.

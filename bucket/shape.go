@@ -238,7 +238,9 @@ func (s *Shape) Portable() bool {
 //
 // A window ends by the wall clock, which may be slowed down.
 func (s *Shape) MaxDrain() time.Duration {
+	//exhaustive:enforce
 	switch s.algorithm {
+	case LeakyBucket, TokenBucket: // below
 	case FixedWindow, SlidingLog:
 		return 2 * s.Period()
 	case SlidingWindow:

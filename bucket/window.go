@@ -126,7 +126,9 @@ func (s *Shape) begin(window uint64) time.Duration {
 // in aligned periods: of the wall time for windows, of the limiter's time for a log. ticks
 // are those of the shape.
 func (s *Shape) SketchTicks(ticks uint64) uint64 {
+	//exhaustive:enforce
 	switch s.algorithm {
+	case LeakyBucket, TokenBucket, FixedWindow: // the same
 	case SlidingWindow:
 		return ticks >> (2 * s.countBits) << windowShift
 	case SlidingLog:
@@ -168,7 +170,9 @@ func (s *Shape) add(state, now, cost uint64) uint64 {
 // Reported returns the state that a store's reply at now reports; see [Reply]. For a log it is
 // only the time until which no unit fits.
 func (s *Shape) Reported(now, level uint64) uint64 {
+	//exhaustive:enforce
 	switch s.algorithm {
+	case LeakyBucket, TokenBucket, FixedWindow: // below
 	case SlidingWindow:
 		previous, current := Unpack(level)
 		if level == 0 {

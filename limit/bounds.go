@@ -146,7 +146,9 @@ func (rp *RulePlan) window() time.Duration {
 // takes up to 8/7 of a period if the wall clock was set back (see package clock). A log is
 // forgotten after a period.
 func (rp *RulePlan) DrainTime() time.Duration {
+	//exhaustive:enforce
 	switch rp.Shape.Algorithm() {
+	case LeakyBucket, TokenBucket: // below
 	case FixedWindow:
 		return rp.Shape.Period() * 5 / 4
 	case SlidingWindow:

@@ -123,7 +123,9 @@ func (c *RuleConfig) Shape() bucket.Shape {
 
 // newShape returns the bucket of a rule, with the given burst if it has one.
 func (c *RuleConfig) newShape(burst uint64) (bucket.Shape, error) {
+	//exhaustive:enforce
 	switch c.Algorithm {
+	case LeakyBucket, TokenBucket: // below
 	case FixedWindow:
 		return bucket.NewWindow(c.Rate.N, c.Rate.Per)
 	case SlidingWindow:

@@ -72,7 +72,9 @@ func NewRequest(op *bucket.Op, date uint64) Request {
 	if r.Algorithm = op.Shape.Algorithm(); r.Algorithm != bucket.LeakyBucket {
 		r.Unit = uint64(op.Shape.Period() / time.Microsecond)
 	}
+	//exhaustive:enforce
 	switch r.Algorithm {
+	case bucket.LeakyBucket, bucket.TokenBucket: // as it is
 	case bucket.FixedWindow:
 		r.Floor = min(op.Floor, bucket.MaxWindowUnits)
 	case bucket.SlidingWindow:
@@ -142,7 +144,9 @@ func (m *scratch) at(s *State, now uint64) bucketAt {
 	if s.Algorithm != r.Algorithm || r.Kind == bucket.Reset {
 		s = &State{}
 	}
+	//exhaustive:enforce
 	switch r.Algorithm {
+	case bucket.LeakyBucket, bucket.TokenBucket: // below
 	case bucket.FixedWindow:
 		return fixedAt(s, now, r)
 	case bucket.SlidingWindow:

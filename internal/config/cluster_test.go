@@ -97,17 +97,17 @@ func TestClusterSecretFile(t *testing.T) {
 		return path
 	}
 	settings := `name: edge, bind: "10.0.0.1:7946", secret_file: `
-	c, err := Load(write("good.yaml", withCluster(settings+write("secret", "0123456789abcdef\n"))), noEnv)
-	if err != nil || c.Cluster.Secret != "0123456789abcdef" {
+	c, err := Load(write("good.yaml", withCluster(settings+write("secret", "a secret of nodes\n"))), noEnv)
+	if err != nil || c.Cluster.Secret != "a secret of nodes" {
 		t.Errorf("got %+v, %v", c, err)
 	}
 	for file, want := range map[string]string{
-		write("short", "0123456789abcde\n"): "cluster.secret_file: 15 characters are too few",
+		write("short", "short of letter\n"): "cluster.secret_file: 15 characters are too few",
 		filepath.Join(dir, "none"):          "no such file",
 		dir:                                 "is a directory",
 	} {
 		_, err := Load(write("bad.yaml", withCluster(settings+file)), noEnv)
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "0123") {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "letter") {
 			t.Errorf("%s: got %v, want %s", file, err, want)
 		}
 	}

@@ -237,7 +237,9 @@ func AtMost(rp *limit.RulePlan) string {
 
 // inPeriod is a bound on what a period holds, as text.
 func inPeriod(most uint64, rc *fastlimit.RuleConfig) string {
+	//exhaustive:enforce
 	switch rc.Algorithm {
+	case fastlimit.LeakyBucket, fastlimit.TokenBucket, fastlimit.FixedWindow: // below
 	case fastlimit.SlidingWindow:
 		return fmt.Sprintf("%d in a sliding window", most)
 	case fastlimit.SlidingLog:

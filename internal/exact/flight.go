@@ -115,7 +115,9 @@ func (f *flight) takeRefundLocked(now time.Duration) uint64 {
 
 // over reports whether nothing that was charged at since still counts at now. Buckets leak instead.
 func (s *Shared) over(since, now time.Duration) bool {
+	//exhaustive:enforce
 	switch s.Shape.Algorithm() {
+	case bucket.LeakyBucket, bucket.TokenBucket: // never
 	case bucket.FixedWindow:
 		return s.Shape.Window(s.Ticks(since)) < s.Shape.Window(s.Ticks(now))
 	case bucket.SlidingWindow:

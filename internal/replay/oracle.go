@@ -96,7 +96,10 @@ type tally struct {
 
 // advance advances a tally from one time to a later one.
 func (e *exact) advance(t *tally, from, to int64) {
+	//exhaustive:enforce
 	switch e.algorithm {
+	case bucket.LeakyBucket, bucket.TokenBucket:
+		t.now = e.leak(t.now, to-from)
 	case bucket.FixedWindow:
 		if to/e.period != from/e.period {
 			t.now = 0
@@ -115,8 +118,6 @@ func (e *exact) advance(t *tally, from, to int64) {
 			over++
 		}
 		t.taken = t.taken[over:]
-	default:
-		t.now = e.leak(t.now, to-from)
 	}
 }
 
@@ -131,7 +132,9 @@ func (e *exact) leak(level uint64, micros int64) uint64 {
 
 // level is what counts, in parts, at the time to which the tally was advanced.
 func (e *exact) level(t *tally, at int64) uint64 {
+	//exhaustive:enforce
 	switch e.algorithm {
+	case bucket.LeakyBucket, bucket.TokenBucket, bucket.FixedWindow: // below
 	case bucket.SlidingWindow:
 		steps := uint64(at % e.period * slidingSteps / e.period) // below 2^62, as a period is below 2^45
 		return t.now*slidingSteps + t.before*(slidingSteps-steps)
@@ -157,15 +160,16 @@ func (e *exact) excess(t *tally, at int64) float64 {
 
 // add counts units, whether they fit or not.
 func (e *exact) add(t *tally, at int64, units uint64) {
+	//exhaustive:enforce
 	switch e.algorithm {
+	case bucket.LeakyBucket, bucket.TokenBucket:
+		t.now += units * e.per
 	case bucket.FixedWindow, bucket.SlidingWindow:
 		t.now += units
 	case bucket.SlidingLog:
 		for range units {
 			t.taken = append(t.taken, at)
 		}
-	default:
-		t.now += units * e.per
 	}
 }
 

@@ -11,14 +11,24 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/bucket/step"
 )
 
 // Algorithms are those that stores run. A token bucket is a leaky bucket there.
-var Algorithms = []bucket.Algorithm{bucket.LeakyBucket, bucket.FixedWindow, bucket.SlidingWindow, bucket.SlidingLog}
+var Algorithms = func() (all []bucket.Algorithm) {
+	for a := range bucket.NumAlgorithms {
+		if step.Runs(a) {
+			all = append(all, a)
+		}
+	}
+	return all
+}()
 
 // ShapeOf is a limit of an algorithm; only a leaky bucket has a burst.
 func ShapeOf(a bucket.Algorithm, n uint64, per time.Duration, burst uint64) (bucket.Shape, error) {
+	//exhaustive:enforce
 	switch a {
+	case bucket.LeakyBucket, bucket.TokenBucket: // below
 	case bucket.FixedWindow:
 		return bucket.NewWindow(n, per)
 	case bucket.SlidingWindow:

@@ -16,15 +16,16 @@ func RandomShape(rng *rand.Rand) bucket.Shape {
 	for {
 		n := uint64(0)
 		a := Algorithms[rng.IntN(len(Algorithms))]
+		//exhaustive:enforce
 		switch a {
+		case bucket.LeakyBucket, bucket.TokenBucket:
+			n = 1 + rng.Uint64N(1<<(1+rng.UintN(30)))
 		case bucket.FixedWindow:
 			n = 1 + rng.Uint64N(1<<rng.UintN(33))
 		case bucket.SlidingWindow:
 			n = 1 + rng.Uint64N(1<<rng.UintN(25))
 		case bucket.SlidingLog:
 			n = 1 + rng.Uint64N(1<<min(rng.UintN(13), rng.UintN(13)))
-		default:
-			n = 1 + rng.Uint64N(1<<(1+rng.UintN(30)))
 		}
 		s, err := ShapeOf(a, n, periods[rng.IntN(len(periods))], 1+rng.Uint64N(1<<rng.UintN(40)))
 		if err == nil && s.Portable() {
