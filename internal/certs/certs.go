@@ -102,9 +102,9 @@ func (s *Store) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.c
 // NotAfter is when the certificate in use expires.
 func (s *Store) NotAfter() time.Time { return s.current.Load().Leaf.NotAfter }
 
-// Look reads the files again if they have changed, or if anyway is set. It is called once a second. A failure
-// is logged once, and only after the same files have been seen twice: they may be about to be replaced, one
-// after the other.
+// Look reads the files again if they have changed, or if anyway is set. It is called once a second or for each
+// handshake. A failure is logged once, and only after the same files have been seen twice: they may be about to
+// be replaced, one after the other.
 func (s *Store) Look(anyway bool, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
