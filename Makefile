@@ -17,7 +17,7 @@ GOTEST  := $(GO) test -vet=off -parallel 8 -timeout 20m
 QUICK   := -gcflags='all=-N -l' # what is thrown away is not optimized
 
 .DEFAULT_GOAL := all
-.PHONY: all build image-root release check mutants test test-packages test-netns test-others test-image test-release soak race lint fuzz bench bench-report fix clean help system-test system-race system-release
+.PHONY: all build image-root release check mutants test test-packages test-apart test-netns test-others test-image test-release soak race lint fuzz bench bench-report fix clean help system-test system-race system-release
 
 all: build test lint ## Build, test and lint
 
@@ -42,10 +42,15 @@ check: $(LINT) system-test ## Check what differs from BASE (main): format, build
 mutants: system-test ## Make each mistake of testdata/mutants: a test must fail (ONLY=name, AREA=bucket)
 	AREA='$(AREA)' ONLY='$(ONLY)' $(GO) run ./internal/house/mutants
 
-# The tests of packages beside those in namespaces and the others that stand apart, which mostly
-# wait. Many tests wait for something, so that more of them run at a time than there are cores.
+# The tests of packages beside the others, which mostly wait; those in namespaces come last, since they need
+# floods, and the beginning compiles. Many tests wait for something, so that more of them run at a time than there
+# are cores.
 test: system-test ## Run all tests, vetted by make lint (6 minutes on two cores)
-	@$(MAKE) --no-print-directory --output-sync=target -j3 test-packages test-netns test-others
+	@$(MAKE) --no-print-directory --output-sync=target -j2 test-packages test-apart
+
+test-apart:
+	@$(MAKE) --no-print-directory test-others
+	@$(MAKE) --no-print-directory test-netns
 
 test-packages:
 	$(GOTEST) -p $(PACKAGES) ./...
