@@ -24,7 +24,7 @@ func TestLinearizable(t *testing.T) {
 		server := started(t, &c)
 		proxy := faultproxy.New(t, server.Addr, seed)
 		c.URL = strings.Replace(c.URL, server.Addr, proxy.Addr(), 1)
-		c.Workers, c.Timeout = 4, 10*time.Second // only what breaks is unknown: a slow machine is not
+		c.Workers, c.Timeout = 2, 10*time.Second // only what breaks is unknown: a slow machine is not
 		clock := trial.NewTick()
 		l := trial.Linear{Seed: seed, Clock: clock, Callers: 64, Each: 1, Keys: 10, Faulty: true, Disturb: func(phase int) {
 			if phase%4 == 3 {

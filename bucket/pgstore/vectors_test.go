@@ -19,7 +19,7 @@ func TestVectors(t *testing.T) {
 	var all schemas
 	vectors.Run(t, func(t *testing.T) (bucket.Store, func()) {
 		c := all.lend(t, patient(server.URL("postgres", "postgres")))
-		c.Prune = maxPrune
+		c.Prune, c.Workers = maxPrune, 1
 		d, err := newDriver(c)
 		if err != nil {
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -34,7 +35,8 @@ type Server struct {
 	bin  string // directory of the programs
 	args []string
 	cmd  *exec.Cmd
-	done chan struct{} // closed when the postmaster has ended
+	done chan struct{}            // closed when the postmaster has ended
+	idle atomic.Pointer[pgx.Conn] // of Try; nil while it is used
 }
 
 // Start starts a server with further settings, such as "max_connections=5", and
@@ -113,10 +115,12 @@ func (s *Server) RunNoWait() {
 	done := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(done) }()
 	s.cmd, s.done = cmd, done
+	hangUp(s.idle.Swap(nil)) // of the process before
 	s.t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGCONT) // should it be stopped
 		_ = cmd.Process.Signal(syscall.SIGQUIT)
 		<-done
+		hangUp(s.idle.Swap(nil))
 	})
 }
 
@@ -198,17 +202,20 @@ func (s *Server) URL(name, database string) string {
 }
 
 // Try runs statements as user postgres and returns the first column of the rows of
-// the last one, by lines.
+// the last one, by lines. Statements of one caller after another run on the same
+// connection, since PostgreSQL starts a process for each.
 func (s *Server) Try(sql string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	c, err := pgx.Connect(ctx, s.URL("postgres", "postgres"))
-	if err != nil {
-		return "", err
+	c := s.idle.Swap(nil)
+	if c == nil {
+		var err error
+		if c, err = pgx.Connect(ctx, s.URL("postgres", "postgres")); err != nil {
+			return "", err
+		}
 	}
-	defer func() { _ = c.Close(ctx) }()
 	results, err := c.PgConn().Exec(ctx, sql).ReadAll()
-	if err != nil || len(results) == 0 {
+	if s.keep(c); err != nil || len(results) == 0 {
 		return "", err
 	}
 	var lines []string
@@ -216,6 +223,20 @@ func (s *Server) Try(sql string) (string, error) {
 		lines = append(lines, string(row[0]))
 	}
 	return strings.Join(lines, "\n"), nil
+}
+
+// keep has the next [Server.Try] use a connection, or closes it.
+func (s *Server) keep(c *pgx.Conn) {
+	if !c.IsClosed() && c.PgConn().TxStatus() == 'I' && s.idle.CompareAndSwap(nil, c) {
+		return
+	}
+	hangUp(c)
+}
+
+func hangUp(c *pgx.Conn) {
+	if c != nil {
+		_ = c.Close(context.Background())
+	}
 }
 
 // Do is Try for statements that must succeed.
