@@ -35,7 +35,7 @@ cluster: {name: a, bind: "%s", secret_file: %s}
 	for range 3 {
 		statusFor(t, url, "192.0.2.7")
 	}
-	for i := range 20 {
+	for i := range testkit.Size(8, 20) {
 		next := begin()
 		p.signal(syscall.SIGTERM)
 		if code := p.wait(); code != 0 {

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 // activated is the binary as a service manager starts it, with the files as sockets of these names, apart by colons.
@@ -74,6 +76,7 @@ func visits(t *testing.T, url string) (stop func() (answers int64)) {
 					return
 				}
 				answers.Add(1)
+				time.Sleep(time.Millisecond) // for the processes that they ask
 			}
 		})
 	}
@@ -102,8 +105,8 @@ const strict = "trusted_proxies: [127.0.0.1]\ndrain: {delay: 0s}\nrules: [{name:
 // request is answered, and who is denied stays denied.
 func TestActivationLosesNobody(t *testing.T) {
 	severalPrograms(t)
-	const starts = 20
 	t.Parallel()
+	starts := testkit.Size(8, 20)
 	socket, address := socketFile(t, "tcp", "127.0.0.1:0")
 	admin, path := socketFile(t, "unix", filepath.Join(t.TempDir(), "admin"))
 	file := writeFile(t, "fastlimit.yaml", strict+"listen: systemd:http\nadmin: systemd:admin\nstate_file: "+filepath.Join(t.TempDir(), "state")+"\n")
