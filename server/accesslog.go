@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/fastlimit/fastlimit/internal/namedfile"
 	"github.com/fastlimit/fastlimit/server/internal/accesslog"
 )
 
@@ -15,7 +16,7 @@ func (c *Config) openAccessLog() (*accesslog.Log, error) {
 	l, err := accesslog.Open(c.AccessLog.File, c.Logger)
 	if err != nil {
 		var p problems
-		p.add("AccessLog.File", fmt.Sprintf("%q cannot be opened: %s", c.AccessLog.File, accesslog.Cause(err)), "name a file that fastlimit may write, in a directory that exists")
+		p.add("AccessLog.File", fmt.Sprintf("%q cannot be opened: %s", c.AccessLog.File, namedfile.Cause(err)), "name a file that fastlimit may write, in a directory that exists")
 		return nil, errors.Join(p...)
 	}
 	l.ShowQueries(c.AccessLog.Queries)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fastlimit/fastlimit/internal/migrate"
 	"github.com/fastlimit/fastlimit/internal/migrate/nginxconf"
+	"github.com/fastlimit/fastlimit/internal/namedfile"
 )
 
 // migrateCmd writes a configuration file to stdout. What it could not translate is in
@@ -32,10 +33,7 @@ func unread(name string, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		fix = "run this as a user that may read it"
 	}
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		err = pe.Err // the path stands before it already
-	}
-	return fmt.Errorf("%s: %w; %s", name, err, fix)
+	return fmt.Errorf("%s: %s; %s", name, namedfile.Cause(err), fix)
 }
 
 // maxConf is more than any configuration has, in bytes.

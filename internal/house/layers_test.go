@@ -170,7 +170,7 @@ func TestLayers(t *testing.T) {
 // a tree that ends in "/...", its own tree. Test kits are not listed: nothing imports them but tests.
 var order = [][]string{
 	{
-		"internal/field", "internal/unixsocket", "internal/systemd", "internal/mistake", "internal/ascii", "internal/heap", "internal/chain", "internal/frames", "internal/machine", "internal/statefile", "internal/audit", "internal/marks", "internal/safetext", "internal/keytext", "internal/spelling", "internal/nat64", "internal/bytesize", "internal/span", "internal/prom", "internal/screen", "internal/migrate/nginxconf", "internal/house/check", "internal/house/mutants",
+		"internal/field", "internal/unixsocket", "internal/systemd", "internal/mistake", "internal/ascii", "internal/heap", "internal/chain", "internal/frames", "internal/machine", "internal/statefile", "internal/audit", "internal/marks", "internal/safetext", "internal/keytext", "internal/spelling", "internal/nat64", "internal/bytesize", "internal/span", "internal/prom", "internal/screen", "internal/house/check", "internal/house/mutants",
 		"bench/defaults", "bench/reference", "bench/proc", "bench/load", "bench/report",
 	},
 	{"sketch", "internal/namedfile", "internal/rls/descriptor", "internal/rls/stats", "internal/cli", "internal/top", "server/internal/latency", "server/internal/nowait", "server/internal/text", "internal/strictjson", "internal/operator", "bucket/registry"},
@@ -180,7 +180,7 @@ var order = [][]string{
 	{"internal/engine"},
 	{".", "ban/nft", "bucket/step", "bucket/remote", "bucket/storetest", "bucket/registry/registrytest", "toptalkers"},
 	{"policy", "legacy", "internal/denial", "bucket/memstore", "bucket/redisstore", "bucket/pgstore", "bucket/storetest/trial", "sync/delta", "internal/breakdown"},
-	{"sync/gossip", "internal/rls/count", "middleware/...", "internal/replay", "internal/migrate", "internal/bans", "internal/explain", "internal/overrides", "internal/liverules", "internal/lists", "server/internal/guard", "server/internal/logs", "internal/certs", "server/internal/accesslog", "server/internal/http1", "server/internal/proxyheader", "server/internal/upstream"},
+	{"sync/gossip", "internal/rls/count", "middleware/...", "internal/replay", "internal/migrate/...", "internal/bans", "internal/explain", "internal/overrides", "internal/liverules", "internal/lists", "server/internal/guard", "server/internal/logs", "internal/certs", "server/internal/accesslog", "server/internal/http1", "server/internal/proxyheader", "server/internal/upstream"},
 	{"server/internal/conn", "internal/rls/service", "internal/metrics", "internal/suggest"},
 	{"server/internal/admin", "internal/rls/api", "server/internal/decide", "server/internal/h2", "server/internal/lifecycle", "server/internal/metrics"},
 	{"server/internal/proxy", "server/internal/expel", "internal/rls/xds"},

@@ -153,14 +153,14 @@ func (j *judge) record(ctx context.Context, r *record) error {
 		return nil
 	}
 	for _, applied := range j.scratch.Applied() {
-		j.account(applied, v)
+		j.ask(applied, v)
 	}
 	return nil
 }
 
-// account reports a request to the oracle of the rule that applied to it. The key's text is made only for
+// ask reports a request to the oracle of the rule that applied to it. The key's text is made only for
 // denied clients, since only those are reported.
-func (j *judge) account(applied fastlimit.Charge, v policy.Verdict) {
+func (j *judge) ask(applied fastlimit.Charge, v policy.Verdict) {
 	b := &j.rules[(*engine.Rule)(applied.Rule).Index()]
 	if b.clients == nil { // a shadow rule, whose denials have no effect
 		return

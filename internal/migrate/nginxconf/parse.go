@@ -10,11 +10,12 @@ package nginxconf
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/fastlimit/fastlimit/internal/namedfile"
 )
 
 // Bounds. No configuration comes near; input that is none of nginx's may.
@@ -198,9 +199,5 @@ func (p *parser) names(d *Directive) []string {
 }
 
 func (p *parser) miss(d *Directive, name string, err error) {
-	problem := err.Error()
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		problem = pe.Err.Error()
-	}
-	p.missing = append(p.missing, &Error{d.File, d.Line, "include " + name + ": " + problem})
+	p.missing = append(p.missing, &Error{d.File, d.Line, "include " + name + ": " + namedfile.Cause(err)})
 }

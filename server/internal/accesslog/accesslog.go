@@ -7,8 +7,6 @@
 package accesslog
 
 import (
-	"cmp"
-	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -16,6 +14,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/namedfile"
 )
 
 const (
@@ -238,7 +238,7 @@ func (l *Log) write(b *buffer) {
 	l.dropped.Add(b.lines - whole)
 	if !l.reported {
 		l.reported = true
-		l.log.Error("the access log cannot be written: lines are dropped", slog.String("file", l.name), slog.String("error", Cause(err)))
+		l.log.Error("the access log cannot be written: lines are dropped", slog.String("file", l.name), slog.String("error", namedfile.Cause(err)))
 	}
 }
 
@@ -246,17 +246,9 @@ func (l *Log) write(b *buffer) {
 func (l *Log) openAgain() {
 	out, err := open(l.name)
 	if err != nil {
-		l.log.Error("the access log could not be reopened: the old file is still written", slog.String("file", l.name), slog.String("error", Cause(err)))
+		l.log.Error("the access log could not be reopened: the old file is still written", slog.String("file", l.name), slog.String("error", namedfile.Cause(err)))
 		return
 	}
 	_ = l.out.Close() // everything is written
 	l.out, l.torn = out, false
-}
-
-// Cause is an error of a file without its name.
-func Cause(err error) string {
-	if e, ok := errors.AsType[*os.PathError](err); ok {
-		err = cmp.Or(e.Err, err)
-	}
-	return err.Error()
 }

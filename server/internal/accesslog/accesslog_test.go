@@ -15,6 +15,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/fastlimit/fastlimit/internal/namedfile"
 )
 
 // line is what a reader finds in a line.
@@ -265,7 +267,7 @@ func TestOpenMistakes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for name, want := range map[string]string{dir: "is a directory", filepath.Join(dir, "none", "x"): "no such file or directory"} {
-		if _, err := Open(name, quiet); err == nil || Cause(err) != want {
+		if _, err := Open(name, quiet); err == nil || namedfile.Cause(err) != want {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
