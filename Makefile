@@ -14,7 +14,6 @@ LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT)
 
 MODULES := bench/peers deploy/k8stest deploy/release internal/rls/planetest middleware/grpc server/http2spec server/pagetest
 GOTEST  := $(GO) test -vet=off -parallel 4 -timeout 20m
-QUICK   := -gcflags='all=-N -l' # what is thrown away is not optimized
 
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
@@ -74,10 +73,9 @@ soak: system-test ## Run all tests at their full size (1 hour)
 race: system-race system-test ## Run the short tests under the race detector
 	PACKAGES=$(PACKAGES) ./.ci/race
 
-lint: $(LINT) ## Run the linters, vet, check formatting and go.mod, build for macOS and Windows
+lint: $(LINT) ## Run the linters, vet, check formatting and go.mod, and types for macOS and Windows
 	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo 'gofmt: run "make fix"' >&2; exit 1; }
-	GOOS=darwin $(GO) build $(QUICK) ./...
-	GOOS=windows $(GO) build $(QUICK) ./...
+	$(GO) run ./internal/house/typecheck darwin windows
 	for module in . $(MODULES); do (cd $$module && $(GO) mod tidy -diff && $(LINT) run ./...) || exit; done
 	$(GO) mod verify
 
