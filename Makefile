@@ -44,7 +44,7 @@ mutants: system-test ## Make each mistake of testdata/mutants: a test must fail 
 
 # What compiles comes first, and nothing beside the tests of packages: many of them start servers, which have a
 # deadline. Others wait for something, so that more of them run at a time than there are cores.
-test: system-test test-compile test-packages test-others test-netns ## Run all tests, vetted by make lint (8 minutes on two cores)
+test: system-test test-compile test-packages test-others test-netns ## Run all tests, vetted by make lint (15 minutes on two slow cores)
 
 test-compile:
 	@for module in . $(MODULES); do (cd $$module && $(GO) list -export -deps -test ./... >/dev/null) || exit; done
