@@ -1,17 +1,10 @@
 package house
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
 	"go/ast"
-	"go/importer"
 	"go/parser"
 	"go/token"
 	"go/types"
-	"io"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -82,76 +75,34 @@ func checkSmall(t *testing.T, root *types.Scope) {
 // other package of it names.
 type checkedPackage struct {
 	pkg    *types.Package
-	files  []*ast.File
-	info   *types.Info
 	unused []string
 }
 
-// checkedPackages type-checks the module without its tests: its own packages from
-// their source, so that an object is the same wherever it is used, and all others
-// from what the compiler exports.
+// checkedPackages are those of the module. What tests name counts too.
 func checkedPackages(t *testing.T) (all []*checkedPackage) {
 	t.Helper()
-	type listed struct {
-		ImportPath, Dir, Export            string
-		GoFiles, TestGoFiles, XTestGoFiles []string
-		Module                             *struct{ Main bool }
-	}
-	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,TestGoFiles,XTestGoFiles,Module", "./...")
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	exports := map[string]string{}
-	var own []listed // each behind those it imports
-	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
-		var p listed
-		if err := d.Decode(&p); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		exports[p.ImportPath] = p.Export
-		if p.Module != nil && p.Module.Main {
-			own = append(own, p)
-		}
-	}
-	fset := token.NewFileSet()
-	im := sourceFirst{byPath: map[string]*types.Package{}, rest: importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
-		return os.Open(exports[path])
-	})}
+	own := mustSources(t)
+	byPath := map[string]*types.Package{}
 	used := users{map[types.Object]bool{}, map[types.Type]bool{}}
 	for _, p := range own {
-		c := &checkedPackage{info: &types.Info{Uses: map[*ast.Ident]types.Object{}}}
-		for _, name := range p.GoFiles {
-			f, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
-			c.files = append(c.files, f)
-		}
-		if c.pkg, err = (&types.Config{Importer: im}).Check(p.ImportPath, fset, c.files, c.info); err != nil {
-			t.Fatal(err)
-		}
-		im.byPath[p.ImportPath] = c.pkg
-		for _, o := range c.info.Uses {
-			if o.Pkg() != c.pkg {
+		byPath[p.ImportPath] = p.pkg
+		for _, o := range p.uses {
+			if o.Pkg() != p.pkg {
 				used.use(o)
 			}
 		}
-		all = append(all, c)
 	}
 	for _, p := range own {
 		for _, name := range slices.Concat(p.TestGoFiles, p.XTestGoFiles) {
-			f, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
 			if err != nil {
 				t.Fatal(err)
 			}
-			used.useInTest(f, p.ImportPath, im.byPath)
+			used.useInTest(f, p.ImportPath, byPath)
 		}
 	}
-	for _, c := range all {
+	for _, p := range own {
+		c := &checkedPackage{pkg: p.pkg}
 		scope := c.pkg.Scope()
 		for _, name := range scope.Names() {
 			if o := scope.Lookup(name); o.Exported() && !used.named[o] && !used.named[enum(o)] {
@@ -159,6 +110,7 @@ func checkedPackages(t *testing.T) (all []*checkedPackage) {
 			}
 		}
 		slices.Sort(c.unused)
+		all = append(all, c)
 	}
 	return all
 }
@@ -173,22 +125,6 @@ func enum(o types.Object) types.Object {
 		return t.Obj()
 	}
 	return nil
-}
-
-// sourceFirst imports packages that have been checked already, else the rest.
-type sourceFirst struct {
-	byPath map[string]*types.Package
-	rest   types.Importer
-}
-
-func (s sourceFirst) Import(path string) (*types.Package, error) {
-	if p := s.byPath[path]; p != nil {
-		return p, nil
-	}
-	if strings.HasPrefix(path, module) {
-		return nil, fmt.Errorf("%s is not checked yet", path)
-	}
-	return s.rest.Import(path)
 }
 
 // users knows what packages use of others.

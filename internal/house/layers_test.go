@@ -170,7 +170,7 @@ func TestLayers(t *testing.T) {
 // a tree that ends in "/...", its own tree. Test kits are not listed: nothing imports them but tests.
 var order = [][]string{
 	{
-		"internal/field", "internal/unixsocket", "internal/systemd", "internal/mistake", "internal/ascii", "internal/heap", "internal/chain", "internal/frames", "internal/machine", "internal/statefile", "internal/audit", "internal/marks", "internal/safetext", "internal/keytext", "internal/spelling", "internal/nat64", "internal/bytesize", "internal/span", "internal/prom", "internal/screen", "internal/house/check", "internal/house/typecheck", "internal/house/mutants",
+		"internal/field", "internal/unixsocket", "internal/systemd", "internal/mistake", "internal/ascii", "internal/heap", "internal/chain", "internal/frames", "internal/machine", "internal/statefile", "internal/audit", "internal/marks", "internal/safetext", "internal/keytext", "internal/spelling", "internal/nat64", "internal/bytesize", "internal/span", "internal/prom", "internal/screen", "internal/house/check", "internal/house/mutants",
 		"bench/defaults", "bench/reference", "bench/proc", "bench/load", "bench/report",
 	},
 	{"sketch", "internal/namedfile", "internal/rls/descriptor", "internal/rls/stats", "internal/cli", "internal/top", "server/internal/latency", "server/internal/nowait", "server/internal/text", "internal/strictjson", "internal/operator", "bucket/registry"},
