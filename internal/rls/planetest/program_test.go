@@ -40,6 +40,7 @@ func startUp(t *testing.T, server string, env ...string) *program {
 		"REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + redisFor(t), "USE_PROMETHEUS=true", "PROMETHEUS_ADDR=127.0.0.1:0", "PROMETHEUS_MAPPER_YAML=/etc/statsd-exporter/conf.yaml",
 		"HOST=127.0.0.1", "PORT=0", "GRPC_HOST=127.0.0.1", "GRPC_PORT=0", "DEBUG_HOST=127.0.0.1", "DEBUG_PORT=0",
 		"XDS_CLIENT_BACKOFF_INITIAL_INTERVAL=50ms", "CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL=50ms",
+		"FASTLIMIT_STORE_TIMEOUT=2s", // tests that count need every answer of Redis
 	}, env...)
 	stderr, err := p.cmd.StderrPipe()
 	must(t, err)
