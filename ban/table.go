@@ -151,21 +151,17 @@ func (t *Table) Banned(d sketch.Digest, now time.Duration) (end time.Duration, o
 // find returns the record of d and its word, if there is one. It takes no lock: fields read
 // from the record are valid only as long as the word is the same, apart from its count.
 func (t *Table) find(d sketch.Digest) (r *record, word uint64) {
-	x, y := t.sets(d)
-	if r, word = t.findIn(x, d); r == nil && y != x {
-		r, word = t.findIn(y, d)
-	}
-	return r, word
-}
-
-func (t *Table) findIn(x uint64, d sketch.Digest) (*record, uint64) {
-	for m := matches(t.marks[x].Load(), mark(d)); m != 0; m &= m - 1 {
-		r := &t.front[place(x, m)]
-		if w := r.word.Load(); w&busy == 0 && r.is(d) {
-			return r, w
+	for x, y := t.sets(d); ; x = y {
+		for m := matches(t.marks[x].Load(), mark(d)); m != 0; m &= m - 1 {
+			r = &t.front[place(x, m)]
+			if word = r.word.Load(); word&busy == 0 && r.is(d) {
+				return r, word
+			}
+		}
+		if x == y {
+			return nil, 0
 		}
 	}
-	return nil, 0
 }
 
 func (r *record) is(d sketch.Digest) bool { return r.id.Load() == d.ID && r.pos.Load() == d.Pos }

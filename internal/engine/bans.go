@@ -79,9 +79,9 @@ func banDecision(left time.Duration) limit.Decision {
 }
 
 // checkBan denies a client that is banned.
-func (r *Rule) checkBan(key Key, n uint64, now time.Duration, at stripe) (v limit.Decision, denied bool) {
-	if v, denied = r.banned(key.digest(), now); denied {
-		r.recordDenial(key.digest(), n, limit.StageBan, at)
+func (r *Rule) checkBan(d sketch.Digest, n uint64, now time.Duration, at stripe) (v limit.Decision, denied bool) {
+	if v, denied = r.banned(d, now); denied {
+		r.recordDenial(d, n, limit.StageBan, at)
 	}
 	return v, denied
 }

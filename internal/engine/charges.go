@@ -133,7 +133,7 @@ func checkAll(step check, charges []Charge, now time.Duration, at stripe, over *
 		var d limit.Decision
 		var denied bool
 		if step == theBan {
-			d, denied = c.Rule.checkBan(c.Key, c.Cost, now, at)
+			d, denied = c.Rule.checkBan(c.Key.digest(), c.Cost, now, at)
 		} else {
 			if d, denied = c.Rule.known(c.Key.digest(), c.Cost, now); denied {
 				if c.Rule.bans != nil { // else deny, written out: a twentieth of BenchmarkDecide

@@ -54,11 +54,9 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 				// A reading that another one has overtaken does not convict; see clock.Clock.
 				return r.take(ctx, key, n, late, at)
 			}
-			if serial := r.counts.record(at, limit.StageTable, false); r.talkers != nil {
-				r.recordShed(d, n, serial)
-			}
-			if uint32(d.ID) < r.sampled {
-				r.denyAudited(d, ticks, cost)
+			serial := r.counts.record(at, limit.StageTable, false)
+			if r.talkers != nil || uint32(d.ID) < r.sampled { // and returns, so that little is kept for what follows
+				return r.shed(d, n, serial, tat, ticks, cost, now)
 			}
 			if retry, empty, ok := r.buckets.Shape.Over(tat, ticks, cost); ok {
 				return limit.Decision{Outcome: limit.Outcome{Stage: limit.StageTable}, RetryAfter: retry, TimeToEmpty: empty}
@@ -81,10 +79,11 @@ func (r *Rule) takeInSteps(ctx context.Context, key Key, n uint64, upTo bool, no
 	if upTo {
 		least = 1
 	}
-	if v, denied := r.checkBan(key, least, now, at); denied {
+	d := key.digest()
+	if v, denied := r.checkBan(d, least, now, at); denied {
 		return v, 0
 	}
-	if v, denied := r.known(key.digest(), least, now); denied {
+	if v, denied := r.known(d, least, now); denied {
 		return r.deny(key, v, least, now, at), 0
 	}
 	if stage := r.screen(key, n, now, at); stage != limit.StageExact {

@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"time"
+
+	"github.com/fastlimit/fastlimit/limit"
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
@@ -28,4 +31,20 @@ func (r *Rule) recordShed(d sketch.Digest, n, serial uint64) {
 	if r.talkers.Drawn(serial, n) {
 		r.talkers.Shed(d, n)
 	}
+}
+
+// shed is the rest of a denial in take, for a client that is audited or a rule that has talkers.
+//
+//go:noinline
+func (r *Rule) shed(d sketch.Digest, n, serial, tat, ticks, cost uint64, now time.Duration) limit.Decision {
+	if r.talkers != nil {
+		r.recordShed(d, n, serial)
+	}
+	if uint32(d.ID) < r.sampled {
+		r.denyAudited(d, ticks, cost)
+	}
+	if retry, empty, ok := r.buckets.Shape.Over(tat, ticks, cost); ok {
+		return limit.Decision{Outcome: limit.Outcome{Stage: limit.StageTable}, RetryAfter: retry, TimeToEmpty: empty}
+	}
+	return r.buckets.LeakyDecision(limit.StageTable, false, tat, now, cost)
 }
