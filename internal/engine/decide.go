@@ -55,7 +55,7 @@ func (r *Rule) take(ctx context.Context, key Key, n uint64, now time.Duration, a
 				return r.take(ctx, key, n, late, at)
 			}
 			serial := r.counts.record(at, limit.StageTable, false)
-			if r.talkers != nil || uint32(d.ID) < r.sampled { // and returns, so that little is kept for what follows
+			if r.talkers != nil && r.talkers.Drawn(serial, n) || uint32(d.ID) < r.sampled {
 				return r.shed(d, n, serial, tat, ticks, cost, now)
 			}
 			if retry, empty, ok := r.buckets.Shape.Over(tat, ticks, cost); ok {
@@ -80,8 +80,10 @@ func (r *Rule) takeInSteps(ctx context.Context, key Key, n uint64, upTo bool, no
 		least = 1
 	}
 	d := key.digest()
-	if v, denied := r.checkBan(d, least, now, at); denied {
-		return v, 0
+	if r.bans != nil {
+		if v, denied := r.checkBan(d, least, now, at); denied {
+			return v, 0
+		}
 	}
 	if v, denied := r.known(d, least, now); denied {
 		return r.deny(key, v, least, now, at), 0
@@ -176,8 +178,11 @@ func (r *Rule) screen(key Key, n uint64, now time.Duration, at stripe) limit.Sta
 	if r.next.any.Load() {
 		r.chargeSuccessors(d, n, now)
 	}
-	if r.talkers != nil {
-		r.recordTalker(key, slot, n)
+	switch {
+	case slot >= 0:
+		r.talkers.AddTo(slot, n)
+	case r.talkers != nil:
+		r.insertTalker(key, n)
 	}
 	return stage
 }

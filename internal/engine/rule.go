@@ -188,8 +188,8 @@ func (r *Rule) chargeMore(ctx context.Context, key Key, n uint64, now time.Durat
 		suspect = r.addToCells(d, cost, now)
 	}
 	r.chargeSuccessors(d, n, now)
-	if r.talkers != nil {
-		r.recordTalker(key, r.talkers.Find(d), n)
+	if r.talkers != nil && !r.talkers.Add(d, n) {
+		r.insertTalker(key, n)
 	}
 	if !suspect {
 		return n
