@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,23 +14,33 @@ import (
 	"github.com/fastlimit/fastlimit/internal/cli"
 )
 
+// Each of these asks a shell how the lines of $ASKED may go on, and prints a line "end" after
+// the answers to one.
+
 // askBash calls the function of the script as bash would: = is a word of its own.
 const askBash = `source <(fastlimit completion bash)
-read -ra COMP_WORDS <<<"${LINE//=/ = }"
-[[ $LINE == *' ' || $LINE == *= ]] && COMP_WORDS+=('')
-[[ $LINE == *= ]] && unset 'COMP_WORDS[-1]'
-COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
-[[ $(complete -p fastlimit) == *' -F _fastlimit '* ]] && _fastlimit
-printf '%s\n' "${COMPREPLY[@]}"`
+while IFS= read -r line; do
+  COMPREPLY=()
+  read -ra COMP_WORDS <<<"${line//=/ = }"
+  [[ $line == *' ' || $line == *= ]] && COMP_WORDS+=('')
+  [[ $line == *= ]] && unset 'COMP_WORDS[-1]'
+  COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+  [[ $(complete -p fastlimit) == *' -F _fastlimit '* ]] && _fastlimit
+  printf '%s\n' "${COMPREPLY[@]}" end
+done <<<"$ASKED"`
 
-// askZsh types the line and a tab in a terminal, and prints what the completion system is given.
+// askZsh types each line and a tab in a terminal, and prints what the completion system is given.
 const askZsh = `zmodload zsh/zpty
 zpty shell zsh -f -i
 zpty -w shell "source setup"
 zpty -r shell seen '*READY*'
-zpty -w -n shell "$LINE"$'\t'
-zpty -r shell seen '*NEVER*'
-sort -u answers`
+for line in ${(f)ASKED}; do
+  zpty -w -n shell $line$'\t'
+  zpty -r shell seen '*FINISHED*'
+  sort -u answers; print end
+  : >answers
+  zpty -w -n shell $'\C-u'
+done`
 
 const setupZsh = `autoload -U compinit && compinit -u -D
 source <(fastlimit completion zsh)
@@ -39,17 +50,19 @@ compadd() {
   (( $#hits )) && print -l -- $hits >>answers
   builtin compadd "$@"
 }
-finish() { exit }
+finish() { comppostfuncs=(finish); print FINISHED }
 comppostfuncs=(finish)
 PS1=READY
 `
 
 const askFish = `source (fastlimit completion fish | psub)
-complete -C "$LINE" | string replace -r '\t.*' ''
-true`
+for line in (string split \n $ASKED)
+  complete -C "$line" | string replace -r '\t.*' ''
+  echo end
+end`
 
-// completions asks a shell how a line may go on, in a folder with rules.yaml and pages/.
-func completions(t *testing.T, shell, line string) []string {
+// completions asks a shell how each line may go on, in a folder with rules.yaml and pages/.
+func completions(t *testing.T, shell string, lines []string) (answers []string) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{"rules.yaml": "", "setup": setupZsh, "answers": ""} {
@@ -65,49 +78,58 @@ func completions(t *testing.T, shell, line string) []string {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, shell, args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"), "HOME="+dir, "TERM=vt100", "LINE="+line)
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"), "HOME="+dir, "TERM=vt100", "ASKED="+strings.Join(lines, "\n"))
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%s: %v: apt-get install %s", shell, err, shell)
 	}
-	found := strings.Fields(string(out))
-	word := line[strings.LastIndexByte(line, ' ')+1:]
-	flag := word[:strings.IndexByte(word, '=')+1]
-	for i, f := range found { // fish shows the whole word
-		found[i] = strings.TrimPrefix(strings.TrimSuffix(f, "/"), flag)
+	all := strings.SplitAfter(string(out), "end\n")
+	if len(all) != len(lines)+1 {
+		t.Fatalf("%d answers to %d lines:\n%s", len(all)-1, len(lines), out)
 	}
-	slices.Sort(found)
-	return found
+	for i, line := range lines {
+		found := strings.Fields(strings.TrimSuffix(all[i], "end\n"))
+		word := line[strings.LastIndexByte(line, ' ')+1:]
+		flag := word[:strings.IndexByte(word, '=')+1]
+		for i, f := range found { // fish shows the whole word
+			found[i] = strings.TrimPrefix(strings.TrimSuffix(f, "/"), flag)
+		}
+		slices.Sort(found)
+		answers = append(answers, strings.Join(found, " "))
+	}
+	return answers
 }
 
 // Every shell completes commands, flags, their values and paths.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
+	want := map[string]string{
+		"fastlimit ov":                       "override",
+		"fastlimit override ":                "delete list set",
+		"fastlimit help store ":              "init",
+		"fastlimit serve -c x --log":         "--log-format",
+		"fastlimit serve --listen x --li":    "",
+		"fastlimit top --sort ":              "denied key rate share",
+		"fastlimit serve --log-format=te":    "text",
+		"fastlimit completion ":              "bash fish zsh",
+		"fastlimit serve -c ru":              "rules.yaml",
+		"fastlimit serve --config=ru":        "rules.yaml",
+		"fastlimit validate ru":              "rules.yaml",
+		"fastlimit validate --rls ":          "pages",
+		"fastlimit replay -o json rul":       "rules.yaml",
+		"fastlimit serve --redis ":           "",
+		"fastlimit validate rules.yaml --rl": "--rls",
+	}
+	lines := slices.Sorted(maps.Keys(want))
 	for _, shell := range []string{"bash", "zsh", "fish"} {
-		for line, want := range map[string]string{
-			"fastlimit ov":                       "override",
-			"fastlimit override ":                "delete list set",
-			"fastlimit help store ":              "init",
-			"fastlimit serve -c x --log":         "--log-format",
-			"fastlimit serve --listen x --li":    "",
-			"fastlimit top --sort ":              "denied key rate share",
-			"fastlimit serve --log-format=te":    "text",
-			"fastlimit completion ":              "bash fish zsh",
-			"fastlimit serve -c ru":              "rules.yaml",
-			"fastlimit serve --config=ru":        "rules.yaml",
-			"fastlimit validate ru":              "rules.yaml",
-			"fastlimit validate --rls ":          "pages",
-			"fastlimit replay -o json rul":       "rules.yaml",
-			"fastlimit serve --redis ":           "",
-			"fastlimit validate rules.yaml --rl": "--rls",
-		} {
-			t.Run(shell+" "+line, func(t *testing.T) {
-				t.Parallel()
-				if got := strings.Join(completions(t, shell, line), " "); got != want {
-					t.Errorf("got %q, want %q", got, want)
+		t.Run(shell, func(t *testing.T) {
+			t.Parallel()
+			for i, got := range completions(t, shell, lines) {
+				if line := lines[i]; got != want[line] {
+					t.Errorf("%q: got %q, want %q", line, got, want[line])
 				}
-			})
-		}
+			}
+		})
 	}
 }
 

@@ -24,7 +24,6 @@ func TestManualPages(t *testing.T) {
 	check = func(n *kong.Node, name string) {
 		pages++
 		file := filepath.Join(dir, name+".1")
-		quiet(t, "man", "--warnings", "-l", file)
 		text := quiet(t, "groff", "-man", "-ww", "-Tascii", "-P-bcou", "-rLL=1000n", file)
 		for _, f := range slices.Concat(n.AllFlags(true)...) {
 			if !strings.Contains(text, "--"+f.Name) || !strings.Contains(flat(text), flat(f.Help)) {
@@ -46,6 +45,7 @@ func TestManualPages(t *testing.T) {
 			check(c, name+"-"+c.Name)
 		}
 	}
+	quiet(t, "man", "--warnings", "-l", filepath.Join(dir, "fastlimit.1")) // it calls groff, with fewer warnings
 	check(program(&system{stdout: io.Discard, stderr: io.Discard}).Parser().Model.Node, "fastlimit")
 	if files, err := os.ReadDir(dir); err != nil || len(files) != pages || pages < 20 {
 		t.Errorf("%d pages of %d commands, %v", len(files), pages, err)
