@@ -9,7 +9,6 @@
 // All errors are towards remembering: late rotations, a clock that steps back, and a
 // saturated filter all mean that fewer clients count as new, and being known costs a client
 // no more than an exact check.
-// new, and being known costs a client no more than an exact check.
 package window
 
 import (

@@ -11,7 +11,8 @@
 //
 // Nothing: Submit queues the operation and Done delivers the answer. A caller
 // that cannot wait any longer decides on its own and may still use the answer
-// when it comes. Each worker has one batch in flight while the queue collects
+// when it comes: to an operation that was carried out in time, since the store
+// refuses others. Each worker has one batch in flight while the queue collects
 // the next. So batches grow with the load, and a lone operation is sent at once.
 //
 // # Failure

@@ -14,15 +14,15 @@
 //
 // A suspect is a client whose level in the sketch has reached θ·B: θ is the rule's escalate_at, B its burst. Suspects
 // are checked by their exact bucket, in the exact tier. A rule's tiers are something else: the limits of some of its
-// clients. C is a client's units in flight, J the longest wait for a shared store; docs/promises.md has P1 to P4. A
+// clients. C is a client's units in flight, J the longest wait for a shared store; docs/promises.md has P1 to P6. A
 // stripe is one of the copies of a counter that cores share, and an epoch how long the top talkers' table accumulates.
 //
 // # State
 //
 // A [Limiter] owns the clock, the filter and the secret. A [Rule] owns its sketch, its
 // buckets (package internal/exact), its bans (package ban), its counters, its top talkers and the queues of
-// waiting requests (package internal/queue). Tiers and rules from [Rule.AtRate] share everything with
-// their base except the buckets; rules from AtRate share the buckets too. All of it is safe
+// waiting requests (package internal/queue). A tier shares all of these with its base except the
+// buckets and queues. A rule from [Rule.AtRate] shares the buckets too. All of it is safe
 // for concurrent use. No lock is held while a store is asked.
 //
 // # Changes

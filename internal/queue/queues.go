@@ -2,8 +2,8 @@
 //
 // A rule, or a tier, owns [Queues]: one queue for each client that has requests waiting. A rule's
 // successor takes its queues over, so nobody loses a slot in a reload. Limits and times belong to the
-// successor takes its queues over, so nobody loses a slot in a reload. Limits and times belong to the rules.
-// Here the wait is a sum of ticks, and [Buckets] say when it is over. [Waiters] are shared by a
+// rules. Here the wait is a sum of ticks, and [Buckets] say when it is over. [Waiters] are shared by a
+// limiter and its successors. They bound how many requests wait, and end all waiting.
 //
 // A queue is guarded by the lock of its shard. A [Slot] belongs to its request, but its
 // neighbours are guarded by that lock, and it becomes the first under it, once. No lock is held
