@@ -19,6 +19,7 @@
 //	                    ─► cluster.go  the exchange of counts with other nodes
 //	                    ─► lists.go    files with lists, and what SIGHUP reads again
 //	                    ─► reload.go   another configuration
+//	                    ─► watch.go    a reload when files change
 //
 // settings.go loads the configuration for all commands that have one.
 package main
