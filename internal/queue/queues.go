@@ -27,8 +27,7 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
-// Queues are the queues of one rule's clients. A client's waiting requests are all here, except at most the
-// first. It is safe for concurrent use after Begin.
+// Queues are the queues of one rule's clients. They are safe for concurrent use after Begin.
 type Queues struct {
 	*Counts              // of the rule, its tiers included
 	all     *Waiters     // the limiter's
