@@ -129,7 +129,8 @@ func (r *Rule) takeAudited(d sketch.Digest, n uint64, upTo bool, now time.Durati
 	return v, taken
 }
 
-// denyAudited reports a denial by the table to the audit. It is not inlined: see recordShed.
+// denyAudited reports a denial by the table to the audit. It is not inlined: that would take registers
+// from every denial.
 //
 //go:noinline
 func (r *Rule) denyAudited(d sketch.Digest, now, cost uint64) {

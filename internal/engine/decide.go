@@ -144,8 +144,8 @@ func (r *Rule) denies(d sketch.Digest, n uint64, now time.Duration) bool {
 
 // recordDenial records a denial that has asked neither filter nor sketch.
 func (r *Rule) recordDenial(d sketch.Digest, n uint64, stage limit.Stage, at stripe) {
-	if serial := r.counts.record(at, stage, false); r.talkers != nil {
-		r.recordShed(d, n, serial)
+	if serial := r.counts.record(at, stage, false); r.talkers != nil && r.talkers.Drawn(serial, n) {
+		r.talkers.Shed(d, n)
 	}
 }
 

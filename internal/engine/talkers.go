@@ -18,23 +18,13 @@ func (r *Rule) insertTalker(key Key, n uint64) {
 	r.talkers.Insert(key.digest(), n, r.appendName(name[:0], key))
 }
 
-// recordShed counts a denial by the table for the top talkers if it is drawn. Not inlined: its computation
-// would take registers from every denial that is recorded.
-//
-//go:noinline
-func (r *Rule) recordShed(d sketch.Digest, n, serial uint64) {
-	if r.talkers.Drawn(serial, n) {
-		r.talkers.Shed(d, n)
-	}
-}
-
 // shed is the rest of a denial in take, for a client that is audited or was drawn. take returns what it returns,
 // so that nothing has to be kept across a call (6 % of BenchmarkHotDenied).
 //
 //go:noinline
 func (r *Rule) shed(d sketch.Digest, n, serial, tat, ticks, cost uint64, now time.Duration) limit.Decision {
-	if r.talkers != nil {
-		r.recordShed(d, n, serial)
+	if r.talkers != nil && r.talkers.Drawn(serial, n) {
+		r.talkers.Shed(d, n)
 	}
 	if uint32(d.ID) < r.sampled {
 		r.denyAudited(d, ticks, cost)
