@@ -21,8 +21,8 @@
 //
 // A [Limiter] owns the clock, the filter and the secret. A [Rule] owns its sketch, its
 // buckets (package internal/exact), its bans (package ban), its counters, its top talkers and the queues of
-// waiting requests (package internal/queue). A tier has buckets and queues of
-// its own and no sketch, and shares the rest with its base. A rule from [Rule.AtRate] shares buckets and queues too. All of it is safe
+// waiting requests (package internal/queue). A tier has buckets and queues of its own and no sketch, and
+// shares the rest with its base. A rule from [Rule.AtRate] shares buckets and queues too. All of it is safe
 // for concurrent use. No lock is held while a store is asked.
 //
 // # Changes
