@@ -28,7 +28,7 @@ func TestNoTornRead(t *testing.T) { // not parallel: needs the cores
 	deadline := time.Now().Add(2 * time.Second) // enough, where cores are scarce
 	for w := range uint64(writers) {
 		write.Go(func() {
-			for k := uint64(0); found.Load() < enough && time.Now().Before(deadline); k++ {
+			for k := uint64(0); found.Load() < enough && (found.Load() == 0 || time.Now().Before(deadline)); k++ {
 				// Each client has one writer, and drains between two of its
 				// requests, so its TAT is now + cost.
 				c := w + writers*(k%(clientCount/writers))

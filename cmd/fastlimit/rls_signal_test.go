@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 // TestRLSHangupNeverWaits: the goroutine that gets signals is not held up by files.
@@ -22,7 +24,7 @@ func TestRLSHangupNeverWaits(t *testing.T) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Until(testkit.Deadline(t))):
 		t.Error("a burst of signals waits for the files")
 	}
 }

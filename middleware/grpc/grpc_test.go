@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/internal/testkit/middlewaretest"
 	"github.com/fastlimit/fastlimit/policy"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -63,7 +64,7 @@ func start(t *testing.T, c Config) healthpb.HealthClient {
 // check is a unary call with metadata, in pairs.
 func check(t *testing.T, c healthpb.HealthClient, pairs ...string) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithDeadline(t.Context(), testkit.Deadline(t))
 	defer cancel()
 	_, err := c.Check(metadata.AppendToOutgoingContext(ctx, pairs...), &healthpb.HealthCheckRequest{})
 	return err
@@ -125,7 +126,7 @@ func TestStreamsCountOnce(t *testing.T) {
 	rule := middlewaretest.Rules(t, 2)[0]
 	c := start(t, one(rule))
 	watch := func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithDeadline(t.Context(), testkit.Deadline(t))
 		defer cancel()
 		stream, err := c.Watch(ctx, &healthpb.HealthCheckRequest{})
 		if err == nil {

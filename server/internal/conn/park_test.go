@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 // pass has so many ticks pass.
@@ -376,7 +378,7 @@ func TestDismissalMeetsAnOrder(t *testing.T) {
 		}
 		eventually(t, func() bool { return w.Open() == 1 && w.allWait() })
 		w.each(func(c *Conn) { give(w, c) })
-		_ = nc.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = nc.SetDeadline(testkit.Deadline(t))
 		if b, err := io.ReadAll(nc); len(b) > 0 || err != nil {
 			t.Errorf("%d: %q, %v", i, b, err)
 		}
