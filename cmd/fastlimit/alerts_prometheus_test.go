@@ -194,7 +194,7 @@ func TestAlertsFireAndClear(t *testing.T) {
 	}
 	p := startPrometheus(t, nodes)
 	asks := func(node string, conns int) (begin, end func()) {
-		return during(func(stop <-chan struct{}) { flood(t, "http://"+nodes[node].listen+"/", conns, stop) })
+		return during(func(stop <-chan struct{}) { new(answers).flood(t, "http://"+nodes[node].listen+"/", conns, stop) })
 	}
 
 	begin, end := asks("flood", 2)

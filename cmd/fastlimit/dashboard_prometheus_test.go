@@ -128,7 +128,7 @@ rules:
 		redistest.Eventually(t, counter, func() bool { return len(p.query("increase("+counter+"[1h]) > 0")) > 0 })
 	}
 	for _, f := range []func(stop <-chan struct{}){
-		func(stop <-chan struct{}) { flood(t, "http://"+a.listen+"/limited", 1, stop) }, // most is denied
+		func(stop <-chan struct{}) { new(answers).flood(t, "http://"+a.listen+"/limited", 1, stop) }, // most is denied
 		func(stop <-chan struct{}) { trickle(t, a, b, stop) },
 		func(stop <-chan struct{}) { callAgain(t, peer, stop) },
 	} {

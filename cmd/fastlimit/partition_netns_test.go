@@ -84,6 +84,7 @@ func cutAndJoin(t *testing.T) {
 		p.waitPeers(t, 1)
 	}
 	redistest.Eventually(t, "Redis to be back for B", func() bool { return nodes[1].metric(t, "fastlimit_redis_up") == 1 })
+	flooded(t, 2*clusterRate, time.Second, flood...)
 	stop()
 	all.Wait()
 
@@ -93,9 +94,6 @@ func cutAndJoin(t *testing.T) {
 		// The bound of one node by itself: r·J, and a few in flight.
 		if most := clusterRate*elapsed + 1.5*clusterBurst + 1 + clusterRate*0.05 + 4; float64(admitted) > most {
 			t.Errorf("%s admitted %d of %d in %.2f s, want at most %.0f", m[i].Addr, admitted, sent, elapsed, most)
-		}
-		if float64(sent) < 2*clusterRate*elapsed {
-			t.Errorf("%s: %d requests: no flood", m[i].Addr, sent)
 		}
 	}
 	if sent, admitted, _ := polite.since(begin); admitted != sent {

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 // sender asks nodes for one client, each at its own pace. Late requests are not
@@ -84,4 +86,24 @@ func (s *sender) since(start time.Time) (sent, admitted int, seconds float64) {
 		}
 	}
 	return sent, admitted, time.Since(start).Seconds()
+}
+
+// flooded waits until each of them has sent so many requests a second for that long, however
+// slow the machine is, and returns since when.
+func flooded(t *testing.T, perSecond float64, long time.Duration, senders ...*sender) (since time.Time) {
+	t.Helper()
+	since = time.Now()
+	testkit.Eventually(t, "a flood", func() bool {
+		if time.Since(since) < long {
+			return false
+		}
+		for _, s := range senders {
+			if sent, _, seconds := s.since(since); float64(sent) < perSecond*seconds {
+				since = time.Now()
+				return false
+			}
+		}
+		return true
+	})
+	return since
 }
