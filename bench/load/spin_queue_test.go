@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"golang.org/x/sys/unix"
 )
 
@@ -36,7 +37,7 @@ func TestSpinQueue(t *testing.T) {
 			return nil
 		}
 		defer gate.Unlock()
-		for end := time.Now().Add(10 * time.Second); p.requests.Load() < batches*conns; time.Sleep(time.Millisecond) {
+		for end := testkit.Deadline(t); p.requests.Load() < batches*conns; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				return errors.New("the server goes on before all requests have come")
 			}
@@ -80,7 +81,7 @@ func TestSpinAttendsToProbe(t *testing.T) {
 	}
 	defer s.close()
 	s.sendNow(0)
-	end := time.Now().Add(10 * time.Second)
+	end := testkit.Deadline(t)
 	// At first all events are those of the load.
 	for s.probed.TotalCount() == 0 && s.conns[1].state < spinWaiting && time.Now().Before(end) {
 		if err := s.poll(t.Context()); err != nil {

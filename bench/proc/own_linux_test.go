@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 // Wait tells how a child ended, and ends it if nobody wants to wait any longer.
@@ -56,11 +58,7 @@ func TestHalt(t *testing.T) {
 			}
 			return strings.Contains(string(status), "(stopped)")
 		}
-		for end := time.Now().Add(10 * time.Second); halted() != stop; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("halted: %v, want %v", !stop, stop)
-			}
-		}
+		testkit.Eventually(t, fmt.Sprint("halted: ", stop), func() bool { return halted() == stop })
 	}
 	asleep.Stop()
 	if err := Halt(asleep.PID(), false); err == nil {

@@ -60,7 +60,8 @@ func TestClusterBans(t *testing.T) {
 	if resp, _ := get(t, clientFrom(t, first), "http://"+c.listen+"/"); resp.StatusCode != http.StatusOK || listed(c, first, "node") {
 		t.Errorf("banned at a node that does not accept it: %d", resp.StatusCode)
 	}
-	if c.metric(t, `fastlimit_sync_bans_refused_total{reason="not_accepted"}`) == 0 || b.metric(t, "fastlimit_sync_bans_applied_total") != 1 || a.metric(t, `fastlimit_sync_bans_total{direction="sent"}`) != 1 {
+	redistest.Eventually(t, "the third node to hear of it", func() bool { return c.metric(t, `fastlimit_sync_bans_refused_total{reason="not_accepted"}`) > 0 })
+	if b.metric(t, "fastlimit_sync_bans_applied_total") != 1 || a.metric(t, `fastlimit_sync_bans_total{direction="sent"}`) != 1 {
 		t.Error("metrics are wrong")
 	}
 

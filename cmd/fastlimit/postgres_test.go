@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/internal/testkit/pgtest"
 )
 
@@ -51,22 +51,17 @@ func TestReadinessWithPostgres(t *testing.T) {
 	if code, _, stderr := storeCommand(t, "store", "init", "--postgres", db.URL("postgres", "postgres")); code != 0 {
 		t.Fatal(stderr)
 	}
-	file := writeFile(t, "postgres.yaml", fmt.Sprintf("postgres: {url: %q}\nrules: [{name: r, key: ip, rate: 5/s, on_failure: closed}]\n", db.URL("postgres", "postgres")))
+	file := writeFile(t, "postgres.yaml", fmt.Sprintf("postgres: {url: %q, timeout: 1s}\nrules: [{name: r, key: ip, rate: 5/s, on_failure: closed}]\n", db.URL("postgres", "postgres")))
 	db.Kill()
 	p := serve(t, "-c", file)
 	if resp, body := get(t, http.DefaultClient, "http://"+p.admin+"/readyz"); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "postgres is down") {
 		t.Errorf("%d %s", resp.StatusCode, body)
 	}
 	db.Run()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		resp, body := get(t, http.DefaultClient, "http://"+p.admin+"/readyz")
-		if resp.StatusCode == http.StatusOK {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%d %s", resp.StatusCode, body)
-		}
-	}
+	testkit.Eventually(t, "to be ready", func() bool {
+		resp, _ := get(t, http.DefaultClient, "http://"+p.admin+"/readyz")
+		return resp.StatusCode == http.StatusOK
+	})
 }
 
 func TestStoreInitUsage(t *testing.T) {

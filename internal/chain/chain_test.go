@@ -5,8 +5,9 @@ import (
 	"runtime"
 	"slices"
 	"testing"
-	"time"
 	"weak"
+
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 type version struct {
@@ -32,11 +33,7 @@ func newVersion(id int, old *version) *version {
 // gone waits until a version is collected.
 func gone(t *testing.T, w weak.Pointer[version]) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); w.Value() != nil; runtime.GC() {
-		if time.Now().After(deadline) {
-			t.Fatal("it is held")
-		}
-	}
+	testkit.Eventually(t, "it is let go", func() bool { runtime.GC(); return w.Value() == nil })
 }
 
 // nodes is how many nodes n holds.
@@ -136,11 +133,7 @@ func TestChainsDoNotGrow(t *testing.T) {
 		t.Errorf("after the first comes %v, want the 1000th", next)
 	}
 	isLast := func() bool { next, _ := between.node.Next(); return next == last }
-	for deadline := time.Now().Add(10 * time.Second); !isLast(); runtime.GC() {
-		if time.Now().After(deadline) {
-			t.Fatal("after that does not come the last")
-		}
-	}
+	testkit.Eventually(t, "after that comes the last", func() bool { runtime.GC(); return isLast() })
 	runtime.KeepAlive(first)
 }
 
