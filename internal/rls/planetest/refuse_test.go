@@ -9,6 +9,7 @@ import (
 
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	config "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
+	"github.com/fastlimit/fastlimit/internal/testkit"
 )
 
 // bad is a world that is refused.
@@ -72,10 +73,13 @@ func TestBadWorlds(t *testing.T) {
 	for took := range fastest {
 		least = min(least, took)
 	}
+	testkit.Eventually(t, "a first refusal without a pause, which would be a second", func() bool {
+		if least > time.Second/2 { // a slow machine tries again, one at a time
+			least = min(least, bads[0].try(t))
+		}
+		return least <= time.Second/2
+	})
 	t.Logf("the first refusal came after %v", least)
-	if least > time.Second/2 { // a pause would be a second
-		t.Errorf("no first refusal came sooner than after %v", least)
-	}
 }
 
 // try returns how long the first refusal took.
