@@ -97,12 +97,7 @@ func Run(ctx context.Context, o Options) (results []report.Result, err error) {
 func (t *target) open(ctx context.Context, timeout time.Duration) (*pgstore.Store, error) {
 	c := t.config
 	c.Timeout = timeout
-	s, err := pgstore.Open(ctx, c)
-	for tries := 0; err != nil && s != nil && tries < 20; tries++ { // slow at first
-		if err = storebench.CloseStore(s); err == nil {
-			s, err = pgstore.Open(ctx, c)
-		}
-	}
+	s, err := storebench.Connect(ctx, func(ctx context.Context) (*pgstore.Store, error) { return pgstore.Open(ctx, c) })
 	if err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}

@@ -87,6 +87,31 @@ func ViaStore(name string, open Open) Way {
 	}
 }
 
+// Connect opens a store, again and again for ten seconds while it counts as away: a server
+// that has just been started may answer later than it should when it is measured.
+func Connect[S interface {
+	comparable
+	bucket.Store
+}](ctx context.Context, open func(context.Context) (S, error)) (S, error) {
+	const patience, pause = 10 * time.Second, 10 * time.Millisecond
+	tries, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var none S
+	for {
+		s, err := open(ctx)
+		if err == nil || s == none {
+			return s, err
+		}
+		if err := errors.Join(err, CloseStore(s)); tries.Err() != nil {
+			return none, err
+		}
+		select {
+		case <-tries.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
 // CloseStore waits for operations under way.
 func CloseStore(s bucket.Store) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)

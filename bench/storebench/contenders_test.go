@@ -1,0 +1,69 @@
+package storebench
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fastlimit/fastlimit/bucket"
+	"github.com/fastlimit/fastlimit/bucket/memstore"
+)
+
+// closing counts how often it was closed.
+type closing struct {
+	*memstore.Store
+
+	closed int
+}
+
+func (c *closing) Close(ctx context.Context) error {
+	c.closed++
+	return c.Store.Close(ctx)
+}
+
+// A store that is away at first is opened anew, one that stays away for ten seconds is an
+// error, and so is at once one that does not open. Only what is returned is open.
+func TestConnect(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		away int // openings that find the store away
+		err  error
+		took time.Duration
+	}{
+		"here":       {},
+		"away twice": {away: 2, took: 20 * time.Millisecond},
+		"away":       {away: 1e9, err: bucket.ErrAway, took: 10 * time.Second},
+		"refused":    {err: errors.ErrUnsupported},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var opened []*closing
+				begun := time.Now()
+				got, err := Connect(t.Context(), func(context.Context) (*closing, error) {
+					if c.away == 0 && c.err != nil {
+						return nil, c.err
+					}
+					opened = append(opened, &closing{Store: memstore.New(memstore.Config{})})
+					if len(opened) <= c.away {
+						return opened[len(opened)-1], bucket.ErrAway
+					}
+					return opened[len(opened)-1], nil
+				})
+				if !errors.Is(err, c.err) || (got == nil) != (c.err != nil) || time.Since(begun) != c.took {
+					t.Errorf("%v after %v, want %v after %v", err, time.Since(begun), c.err, c.took)
+				}
+				for i, s := range opened {
+					if s == got {
+						_ = CloseStore(s)
+					}
+					if s.closed != 1 {
+						t.Errorf("opening %d of %d was closed %d times", i, len(opened), s.closed)
+					}
+				}
+			})
+		})
+	}
+}
