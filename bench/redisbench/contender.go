@@ -58,10 +58,7 @@ func Algorithms(url string) (all []inproc.Contender) {
 
 // openRedis is a limiter with a store of its own, and keys of its own in it.
 func openRedis(url string, wait time.Duration, rule fastlimit.RuleConfig) (*viaRedis, error) {
-	const patience = 10 * time.Second // a server that refuses to talk fails at once
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	store, err := redisstore.Open(ctx, redisstore.Config{
+	store, err := connect(context.Background(), redisstore.Config{
 		URL: url, Logger: slog.New(slog.DiscardHandler), Timeout: wait,
 		KeyPrefix: fmt.Sprintf("bench:%x:", rand.Uint64()), // nobody's buckets are left over
 	})

@@ -138,10 +138,13 @@ func startRedis(ctx context.Context, path, dir, addr string) (*proc.Child, error
 // open connects a store. The timeout must be long enough for what is measured: a
 // check that times out is answered without Redis, and looks cheap.
 func open(ctx context.Context, addr string, timeout time.Duration) (*redisstore.Store, error) {
-	c := redisstore.Config{Addrs: []string{addr}, Timeout: timeout, Logger: slog.New(slog.DiscardHandler)}
-	s, err := storebench.Connect(ctx, func(ctx context.Context) (*redisstore.Store, error) { return redisstore.Open(ctx, c) })
+	s, err := connect(ctx, redisstore.Config{Addrs: []string{addr}, Timeout: timeout, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, fmt.Errorf("bench: redis on %s: %w", addr, err)
 	}
 	return s, nil
+}
+
+func connect(ctx context.Context, c redisstore.Config) (*redisstore.Store, error) {
+	return storebench.Connect(ctx, func(ctx context.Context) (*redisstore.Store, error) { return redisstore.Open(ctx, c) })
 }

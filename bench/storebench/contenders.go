@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/fastlimit/fastlimit"
@@ -88,7 +89,8 @@ func ViaStore(name string, open Open) Way {
 }
 
 // Connect opens a store, again and again for ten seconds while it counts as away: a server
-// that has just been started may answer later than it should when it is measured.
+// that has just been started may answer later than it should when it is measured. Where
+// nobody listens it does not wait.
 func Connect[S interface {
 	comparable
 	bucket.Store
@@ -102,8 +104,9 @@ func Connect[S interface {
 		if err == nil || s == none {
 			return s, err
 		}
-		if err := errors.Join(err, CloseStore(s)); tries.Err() != nil {
-			return none, err
+		closed := CloseStore(s)
+		if tries.Err() != nil || errors.Is(err, syscall.ECONNREFUSED) {
+			return none, errors.Join(err, closed)
 		}
 		select {
 		case <-tries.Done():

@@ -1,8 +1,10 @@
 package storebench
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,7 +26,8 @@ func (c *closing) Close(ctx context.Context) error {
 }
 
 // A store that is away at first is opened anew, one that stays away for ten seconds is an
-// error, and so is at once one that does not open. Only what is returned is open.
+// error, and so is at once one that does not open or where nobody listens. Only what is
+// returned is open.
 func TestConnect(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -35,7 +38,8 @@ func TestConnect(t *testing.T) {
 		"here":       {},
 		"away twice": {away: 2, took: 20 * time.Millisecond},
 		"away":       {away: 1e9, err: bucket.ErrAway, took: 10 * time.Second},
-		"refused":    {err: errors.ErrUnsupported},
+		"no store":   {err: errors.ErrUnsupported},
+		"refused":    {away: 1e9, err: syscall.ECONNREFUSED},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -48,7 +52,7 @@ func TestConnect(t *testing.T) {
 					}
 					opened = append(opened, &closing{Store: memstore.New(memstore.Config{})})
 					if len(opened) <= c.away {
-						return opened[len(opened)-1], bucket.ErrAway
+						return opened[len(opened)-1], cmp.Or(c.err, bucket.ErrAway)
 					}
 					return opened[len(opened)-1], nil
 				})
