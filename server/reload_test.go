@@ -138,7 +138,8 @@ func TestReloadRefuses(t *testing.T) {
 			c.Connections.HeaderBytes = 1024
 			c.Upstream = &Upstream{URLs: []string{"http://127.0.0.1:1"}}
 		},
-		"only a restart can change Admin": func(c *Config) { c.Admin = "127.0.0.1:1" },
+		"only a restart can change Listeners[0].ReusePort": func(c *Config) { c.Listeners[0].ReusePort = true },
+		"only a restart can change Admin":                  func(c *Config) { c.Admin = "127.0.0.1:1" },
 	} {
 		err := s.Reload(s.other(t, perIP(), change))
 		if plain := strings.ReplaceAll(errText(err), ": ", " "); !strings.Contains(plain, want) && !strings.Contains(errText(err), want) {
@@ -220,6 +221,14 @@ func TestEveryFieldIsLiveOrNot(t *testing.T) {
 		if got := (&state{config: was}).notLive(&c); !slices.Equal(got, []string{name}) {
 			t.Errorf("%s: %v are said not to be live", name, got)
 		}
+	}
+	// The kernel is told ports and balancers once.
+	was, c := newConfig(t, perIP()), newConfig(t, perIP())
+	was.Kernel, c.Kernel = new(Kernel), new(Kernel)
+	c.Listeners = []Listener{{Address: "127.0.0.1:1", ProxyProtocol: loopback()}, {Address: "unix:/run/f.sock"}}
+	told := []string{"Listeners, whose ports the kernel is told,", "Listeners.ProxyProtocol, which the kernel is told,"}
+	if got := (&state{config: was}).notLive(&c); !slices.Equal(got, told) {
+		t.Errorf("%q are said not to be live, want %q", got, told)
 	}
 }
 
