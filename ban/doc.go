@@ -37,9 +37,10 @@
 // # When it is full
 //
 // Only time or [Table.Lift] ends a ban. At most seven clients of a set may be banned, so
-// that others in it can be counted: one more ban is refused, and counted. A new client
-// replaces an unbanned one: of four that are drawn, the one with the fewest denials n, with
-// a chance of 1/(n+1). A client that is remembered for a ban counts as if it had been
+// that others in it can be counted: one more ban is refused, and counted. A ban from
+// elsewhere takes a place in whichever set has room for it. Another new client replaces an
+// unbanned one: of four that are drawn, the one with the fewest denials n, with a chance of
+// 1/(n+1). A client that is remembered for a ban counts as if it had been
 // denied After times more. So a flood of clients that are denied once each, however many,
 // replaces its own kind (TestFloodOfSuspects). A client that is forgotten is merely not
 // banned yet: it is denied as before.
