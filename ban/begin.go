@@ -100,7 +100,8 @@ func (t *Table) Impose(p *Policy, d sketch.Digest, now, left time.Duration, time
 	defer h.unlock()
 	i := t.findLocked(&h, d)
 	if i < 0 {
-		if i = t.roomLocked(p, &h, d, now, true); i >= 0 {
+		sets := t.forBanLocked(h, now)
+		if i = t.roomLocked(p, &sets, d, now, true); i >= 0 {
 			t.enterLocked(i, d, uint64(now/t.slot))
 		}
 	}

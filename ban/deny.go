@@ -121,18 +121,12 @@ const (
 // none. It is a free place, in the set that has more of them, or the place of a client with
 // few denials. A client with more denials stays with a higher chance, so that a flood of
 // clients that are denied once each, however many, does not push out those that are denied
-// often. must says that the new client is to be banned, and worth more than all that are
-// not: its place is in a set that has room for a ban, if one has.
+// often. must says that the new client is worth more than all that are not banned.
 func (t *Table) roomLocked(p *Policy, h *held, d sketch.Digest, now time.Duration, must bool) int {
-	first, second := h.x, h.y
-	if must && t.bannedLocked(int(first), now) >= most {
-		first = second
-	} else if must && t.bannedLocked(int(second), now) >= most {
-		second = first
-	}
-	x, free := first, matches(t.marks[first].Load(), 0)
-	if more := matches(t.marks[second].Load(), 0); bits.OnesCount64(more) > bits.OnesCount64(free) {
-		x, free = second, more
+	freeX, freeY := matches(t.marks[h.x].Load(), 0), matches(t.marks[h.y].Load(), 0)
+	x, free := h.x, freeX
+	if bits.OnesCount64(freeY) > bits.OnesCount64(freeX) {
+		x, free = h.y, freeY
 	}
 	if free != 0 {
 		return place(x, free)
@@ -140,9 +134,9 @@ func (t *Table) roomLocked(p *Policy, h *held, d sketch.Digest, now time.Duratio
 	random := h.first.draw(d)
 	i, least := -1, uint64(stays)
 	consider := func(way uint64) {
-		x := first
+		x := h.x
 		if way&ways != 0 {
-			x = second
+			x = h.y
 		}
 		j := int(x*ways + way%ways)
 		if worth := t.worthLocked(p, j, now); worth < least {
@@ -164,6 +158,16 @@ func (t *Table) roomLocked(p *Policy, h *held, d sketch.Digest, now time.Duratio
 		return -1
 	}
 	return i
+}
+
+// forBanLocked returns h without a set that has no room for another ban, unless neither has.
+func (t *Table) forBanLocked(h held, now time.Duration) held {
+	if t.bannedLocked(int(h.x), now) >= most {
+		h.x = h.y
+	} else if t.bannedLocked(int(h.y), now) >= most {
+		h.y = h.x
+	}
+	return h
 }
 
 // worthLocked returns how many denials a new client needs to replace the record at i: 0 if

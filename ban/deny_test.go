@@ -49,25 +49,73 @@ func TestNewcomersChance(t *testing.T) {
 	}
 }
 
-// A ban that another source reports finds room beside clients that are not banned, however
+// inTwoSets returns a digest with two sets to be in.
+func inTwoSets(tb *Table, r *rand.Rand) sketch.Digest {
+	for {
+		d := randomDigest(r)
+		if x, y := tb.sets(d); x != y {
+			return d
+		}
+	}
+}
+
+// A ban from elsewhere, told or adopted, finds room beside clients that are not banned, however
 // often they were denied, until both sets are full of bans.
 func TestRoomForBans(t *testing.T) {
 	t.Parallel()
 	p := mustPolicy(Policy{After: 50, For: time.Hour})
 	r := rand.New(rand.NewPCG(9, 10))
-	for range 100 {
-		tb := fullOf(t, &p, r, func() int { return 1 + r.IntN(49) })
-		for i := range 2 * most {
-			d := randomDigest(r)
-			for x, y := tb.sets(d); x == y; x, y = tb.sets(d) {
-				d = randomDigest(r)
+	tell := func(tb *Table, d sketch.Digest) { tb.Impose(&p, d, 0, time.Hour, 1, nil) }
+	adopt := func(tb *Table, d sketch.Digest) {
+		other := newTable(2, p.Within)
+		tell(other, d)
+		tb.Adopt(other, &p, 0, 0)
+	}
+	for name, ban := range map[string]func(*Table, sketch.Digest){"told": tell, "adopted": adopt} {
+		for range 100 {
+			tb := fullOf(t, &p, r, func() int { return 1 + r.IntN(49) })
+			for i := range 2 * most {
+				d := inTwoSets(tb, r)
+				if ban(tb, d); tb.Stats(0).Running != i+1 {
+					t.Fatalf("%s: ban %d found no room", name, i)
+				}
 			}
-			if left := tb.Impose(&p, d, 0, time.Hour, 1, nil); left != time.Hour {
-				t.Fatalf("ban %d is for %v", i, left)
+			for x := range 2 {
+				if n := tb.bannedLocked(x, 0); n != most {
+					t.Fatalf("%s: %d of set %d are banned", name, n, x)
+				}
 			}
 		}
-		if left := tb.Impose(&p, randomDigest(r), 0, time.Hour, 1, nil); left != 0 {
-			t.Fatalf("one more for %v", left)
+	}
+	tb := newTable(2, p.Within)
+	for range 2 * most {
+		tell(tb, inTwoSets(tb, r))
+	}
+	if left := tb.Impose(&p, randomDigest(r), 0, time.Hour, 1, nil); left != 0 {
+		t.Errorf("one more for %v", left)
+	}
+}
+
+// The last places of sets that are full of bans are for clients that are not banned: adopted
+// ones take them, and do not replace each other.
+func TestRoomBesideBans(t *testing.T) {
+	t.Parallel()
+	p := mustPolicy(Policy{After: 50, For: time.Hour})
+	r := rand.New(rand.NewPCG(11, 12))
+	for range 100 {
+		tb, other := newTable(2, p.Within), newTable(2, p.Within)
+		for range 2 * most {
+			tb.Impose(&p, inTwoSets(tb, r), 0, time.Hour, 1, nil)
+		}
+		suspects := []sketch.Digest{inTwoSets(tb, r), inTwoSets(tb, r)}
+		for _, d := range suspects {
+			other.Deny(&p, d, 0)
+		}
+		tb.Adopt(other, &p, 0, 0)
+		for i, d := range suspects {
+			if !has(tb, d) {
+				t.Fatalf("suspect %d of two was lost, with two places left", i)
+			}
 		}
 	}
 }

@@ -44,7 +44,11 @@ func (t *Table) copyIn(old *Table, i int, p *Policy, oldNow, now time.Duration) 
 	defer h.unlock()
 	k := t.findLocked(&h, d)
 	if k < 0 {
-		if k = t.roomLocked(p, &h, d, now, true); k < 0 {
+		sets := h
+		if end > now {
+			sets = t.forBanLocked(h, now)
+		}
+		if k = t.roomLocked(p, &sets, d, now, true); k < 0 {
 			return
 		}
 		t.enterLocked(k, d, uint64(now/t.slot))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fastlimit/fastlimit"
+	"github.com/fastlimit/fastlimit/internal/testkit/streams"
 	"github.com/fastlimit/fastlimit/policy"
 )
 
@@ -28,22 +29,11 @@ func tracked(t *testing.T) func(*Config) {
 	}
 }
 
-// statuses are the answers to n requests.
-func (r *running) statuses(t *testing.T, n int) (all []int) {
-	t.Helper()
-	for range n {
-		resp := get(t, "http://"+r.addr+"/")
-		readAll(t, resp)
-		all = append(all, resp.StatusCode)
-	}
-	return all
-}
-
 // Whoever is denied is explained, named among the top talkers, and admitted after a reset.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	s := start(t, perIP(), tracked(t))
-	if got := s.statuses(t, 4); !slices.Equal(got, []int{200, 200, 200, 429}) {
+	if got := overSocket(t, s.addr, strings.Repeat(streams.Plain, 4)); !slices.Equal(got, []int{200, 200, 200, 429}) {
 		t.Fatalf("answers %v", got)
 	}
 	for query, want := range map[string]string{
@@ -69,7 +59,7 @@ func TestExplain(t *testing.T) {
 	if b, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusOK {
 		t.Errorf("%d %s", resp.StatusCode, b)
 	}
-	if got := s.statuses(t, 1); got[0] != 200 {
+	if got := overSocket(t, s.addr, streams.Plain); got[0] != 200 {
 		t.Errorf("after the reset: %v", got)
 	}
 }
@@ -84,7 +74,7 @@ func (liveRules) Left(string) time.Duration { return time.Hour }
 func TestSetRules(t *testing.T) {
 	t.Parallel()
 	s := start(t, perIP(), tracked(t), func(c *Config) { c.Rules = liveRules{} })
-	s.statuses(t, 4)
+	overSocket(t, s.addr, strings.Repeat(streams.Plain, 4))
 	set := perIP()
 	set.Rules[0].Limit.Burst = 5
 	next, err := s.config().Limiter.With(fastlimit.Config{Memory: 4 << 20, TopTalkers: 16, Rules: set.Limits()})
@@ -96,7 +86,7 @@ func TestSetRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.SetRules(next, engine, nil, nil)
-	if got := s.statuses(t, 3); !slices.Equal(got, []int{200, 200, 429}) {
+	if got := overSocket(t, s.addr, strings.Repeat(streams.Plain, 3)); !slices.Equal(got, []int{200, 200, 429}) {
 		t.Errorf("a burst of 5, of which 3 were used: %v", got)
 	}
 	eventually(t, func() bool { return len(s.TalkerNames("per-ip")) == 1 })

@@ -100,7 +100,7 @@ func Connect[S interface {
 	defer cancel()
 	var none S
 	for {
-		s, err := open(ctx)
+		s, err := open(tries)
 		if err == nil || s == none {
 			return s, err
 		}

@@ -38,6 +38,7 @@ func TestConnect(t *testing.T) {
 		"here":       {},
 		"away twice": {away: 2, took: 20 * time.Millisecond},
 		"away":       {away: 1e9, err: bucket.ErrAway, took: 10 * time.Second},
+		"silent":     {away: 1e9, err: context.DeadlineExceeded, took: 10 * time.Second},
 		"no store":   {err: errors.ErrUnsupported},
 		"refused":    {away: 1e9, err: syscall.ECONNREFUSED},
 	} {
@@ -46,7 +47,10 @@ func TestConnect(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var opened []*closing
 				begun := time.Now()
-				got, err := Connect(t.Context(), func(context.Context) (*closing, error) {
+				got, err := Connect(t.Context(), func(ctx context.Context) (*closing, error) {
+					if errors.Is(c.err, context.DeadlineExceeded) {
+						<-ctx.Done()
+					}
 					if c.away == 0 && c.err != nil {
 						return nil, c.err
 					}
