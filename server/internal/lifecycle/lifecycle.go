@@ -44,7 +44,7 @@ type Runner struct {
 	Drain func() (delay, timeout time.Duration)
 
 	Fronts []Front // drain at the same time
-	Last   []Front // drain after Fronts: operators watch the drain through them
+	Last   []Front // begin and drain after Fronts: operators watch through them
 
 	// Tick is called once a second, then EndSecond, which is also called before the first second and after
 	// the last: all by one goroutine at a time.
@@ -64,8 +64,6 @@ func (r *Runner) Ready() error {
 	return [...]error{starting: errors.New("starting"), serving: nil, draining: errors.New("draining")}[r.phase.Load()]
 }
 
-func (r *Runner) fronts() []Front { return slices.Concat(r.Fronts, r.Last) }
-
 // Listen binds all fronts, or none, those for operators first: clients may come to the others at once. Its
 // error joins all failures.
 func (r *Runner) Listen() error {
@@ -82,7 +80,7 @@ func (r *Runner) Listen() error {
 
 // Close undoes Listen, if Run is not going to be called.
 func (r *Runner) Close() {
-	for _, f := range r.fronts() {
+	for _, f := range slices.Concat(r.Fronts, r.Last) {
 		f.Close()
 	}
 }
@@ -94,12 +92,16 @@ func (r *Runner) Run(ctx context.Context) error {
 	defer fail(nil)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx)) // until everything has drained
 	var all sync.WaitGroup
-	for _, f := range r.fronts() {
-		f.Begin(fail)
-		all.Go(func() { f.Serve(running) })
+	begin := func(fronts []Front) {
+		for _, f := range fronts {
+			f.Begin(fail)
+			all.Go(func() { f.Serve(running) })
+		}
 	}
+	begin(r.Fronts)
 	r.phase.Store(serving)
 	r.EndSecond() // sets the budgets of the first second
+	begin(r.Last) // the first answer of /readyz is not that it starts
 	all.Go(func() { r.tick(running) })
 
 	<-taking.Done()

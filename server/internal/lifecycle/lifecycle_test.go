@@ -38,6 +38,7 @@ type fakeFront struct {
 	*trace
 	name   string
 	ready  func() error  // of the runner
+	last   bool          // for operators: begins when the others serve
 	takes  time.Duration // to drain, and again to end
 	cut    int
 	refuse error // of Listen
@@ -52,8 +53,8 @@ func (f *fakeFront) Listen() error {
 func (f *fakeFront) Close() { f.add("%s closes", f.name) }
 
 func (f *fakeFront) Begin(fail func(error)) {
-	if f.ready() == nil {
-		f.add("%s begins late", f.name)
+	if serving := f.ready() == nil; serving != f.last {
+		f.add("%s begins out of turn", f.name)
 	}
 	if f.broken != nil {
 		fail(f.broken)
@@ -84,6 +85,7 @@ func newRunner(tr *trace, fronts ...*fakeFront) *Runner {
 		r.Fronts = append(r.Fronts, f)
 	}
 	r.Fronts, r.Last = r.Fronts[:len(fronts)-1], r.Fronts[len(fronts)-1:]
+	fronts[len(fronts)-1].last = true
 	tr.begin = time.Now()
 	return r
 }
