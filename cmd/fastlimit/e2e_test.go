@@ -57,8 +57,25 @@ func severalPrograms(t *testing.T) {
 	}
 }
 
-// command runs the binary to its end.
+// command runs a command line to its end: within this process, which spares the start of
+// another one, except for what serves, as that sets limits of the whole process.
 func command(t *testing.T, stdin io.Reader, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	if len(args) > 0 && (args[0] == "serve" || args[0] == "rls") {
+		return execute(t, stdin, args...)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), hang)
+	defer cancel()
+	if stdin == nil {
+		stdin = strings.NewReader("")
+	}
+	var out, errs bytes.Buffer
+	code = run(ctx, args, &system{stdin: stdin, stdout: &out, stderr: &errs, lookupEnv: os.LookupEnv})
+	return code, out.String(), errs.String()
+}
+
+// execute runs the binary to its end.
+func execute(t *testing.T, stdin io.Reader, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), hang)
 	defer cancel()

@@ -162,7 +162,7 @@ func TestOverridesOnThreeNodesWithPostgres(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Start(t)
 	db.Do("CREATE ROLE node LOGIN")
-	if code, _, stderr := storeCommand(t, "store", "init", "--postgres", db.URL("postgres", "postgres"), "--grant", "node"); code != 0 {
+	if code, _, stderr := command(t, nil, "store", "init", "--postgres", db.URL("postgres", "postgres"), "--grant", "node"); code != 0 {
 		t.Fatal(stderr)
 	}
 	followsOnThreeNodes(t, fmt.Sprintf("postgres: {url: %q, timeout: 200ms}\n", db.URL("node", "postgres")), db.Kill, db.Run)

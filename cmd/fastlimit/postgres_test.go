@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"strings"
@@ -10,14 +9,6 @@ import (
 	"github.com/fastlimit/fastlimit/internal/testkit"
 	"github.com/fastlimit/fastlimit/internal/testkit/pgtest"
 )
-
-// command runs a command within this process.
-func storeCommand(t *testing.T, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
-	var out, errs bytes.Buffer
-	code = run(t.Context(), args, &system{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, lookupEnv: func(string) (string, bool) { return "", false }})
-	return code, out.String(), errs.String()
-}
 
 // Two processes on one PostgreSQL, whose user has nothing but what --grant gives.
 func TestTwoNodesOnePostgres(t *testing.T) {
@@ -28,10 +19,10 @@ func TestTwoNodesOnePostgres(t *testing.T) {
 	file := writeFile(t, "postgres.yaml", fmt.Sprintf("postgres: {url: %q, timeout: 200ms}\nrules: [{name: r, key: ip, rate: %d/s, burst: %d}]\n", db.URL("node", "postgres"), pairRate, pairBurst))
 
 	// Without the schema a node names the command that makes it.
-	if code, _, stderr := storeCommand(t, "serve", "-c", file, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"); code != 1 || !strings.Contains(stderr, "fastlimit store init") {
+	if code, _, stderr := command(t, nil, "serve", "-c", file, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"); code != 1 || !strings.Contains(stderr, "fastlimit store init") {
 		t.Fatalf("serve without a schema: %d, %s", code, stderr)
 	}
-	if code, stdout, stderr := storeCommand(t, "store", "init", "--postgres", db.URL("postgres", "postgres"), "--grant", "node", "--unlogged"); code != 0 || !strings.Contains(stdout, "version 2") {
+	if code, stdout, stderr := command(t, nil, "store", "init", "--postgres", db.URL("postgres", "postgres"), "--grant", "node", "--unlogged"); code != 0 || !strings.Contains(stdout, "version 2") {
 		t.Fatalf("store init: %d, %s%s", code, stdout, stderr)
 	}
 	nodes := []*process{serve(t, "-c", file), serve(t, "-c", file)}
@@ -48,7 +39,7 @@ func TestTwoNodesOnePostgres(t *testing.T) {
 func TestReadinessWithPostgres(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Start(t)
-	if code, _, stderr := storeCommand(t, "store", "init", "--postgres", db.URL("postgres", "postgres")); code != 0 {
+	if code, _, stderr := command(t, nil, "store", "init", "--postgres", db.URL("postgres", "postgres")); code != 0 {
 		t.Fatal(stderr)
 	}
 	file := writeFile(t, "postgres.yaml", fmt.Sprintf("postgres: {url: %q, timeout: 1s}\nrules: [{name: r, key: ip, rate: 5/s, on_failure: closed}]\n", db.URL("postgres", "postgres")))
@@ -80,7 +71,7 @@ func TestStoreInitUsage(t *testing.T) {
 		{"--print --schema limits --unlogged --grant a\"b", 0, `CREATE UNLOGGED TABLE IF NOT EXISTS limits.bucket`},
 		{"--print --grant a\"b", 0, `GRANT USAGE ON SCHEMA fastlimit TO "a""b"`},
 	} {
-		code, stdout, stderr := storeCommand(t, append([]string{"store", "init"}, strings.Fields(tt.args)...)...)
+		code, stdout, stderr := command(t, nil, append([]string{"store", "init"}, strings.Fields(tt.args)...)...)
 		if code != tt.code || !strings.Contains(stdout+stderr, tt.want) || strings.Contains(stdout+stderr, "s3cret") {
 			t.Errorf("%s: %d\n%s%s\nwant %d, %s", tt.args, code, stdout, stderr, tt.code, tt.want)
 		}
@@ -94,7 +85,7 @@ func TestStoreInitUsage(t *testing.T) {
 func postgresNode(t *testing.T) *process {
 	t.Helper()
 	db := pgtest.Start(t)
-	if code, _, stderr := storeCommand(t, "store", "init", "--postgres", db.URL("postgres", "postgres")); code != 0 {
+	if code, _, stderr := command(t, nil, "store", "init", "--postgres", db.URL("postgres", "postgres")); code != 0 {
 		t.Fatal(stderr)
 	}
 	return serve(t, "-c", writeFile(t, "postgres.yaml", fmt.Sprintf("postgres: {url: %q}\nrules: [{name: r, rate: 5/s}]\n", db.URL("postgres", "postgres"))))
