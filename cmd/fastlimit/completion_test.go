@@ -102,6 +102,7 @@ func completions(t *testing.T, shell string, lines []string) (answers []string) 
 
 // Every shell completes commands, flags, their values and paths.
 func TestCompletion(t *testing.T) {
+	severalPrograms(t)
 	t.Parallel()
 	want := map[string]string{
 		"fastlimit ov":                       "override",

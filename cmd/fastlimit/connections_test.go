@@ -39,6 +39,7 @@ const request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 // one that it keeps. By default the address is held to its bound; without that
 // the bound on all makes room.
 func TestIdleConnectionsOfOneAddress(t *testing.T) {
+	severalPrograms(t)
 	most := testkit.Size(1500, 16384)
 	for name, c := range map[string]struct {
 		settings string
@@ -111,6 +112,7 @@ func TestIdleConnectionsOfOneAddress(t *testing.T) {
 // Uploads that stall hold little: neither those whose body never begins, nor
 // those in the middle of it, with a length, in chunks, or after a long head.
 func TestStalledUploadsHoldLittle(t *testing.T) {
+	severalPrograms(t)
 	const length = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 65536\r\n\r\n"
 	for name, c := range map[string]struct {
 		n    int
@@ -149,6 +151,7 @@ func TestStalledUploadsHoldLittle(t *testing.T) {
 // pipelined ones, and after some ticks no stack. In fasthttp's hands, where a request with a body
 // has put it, it holds both.
 func TestIdleConnectionsHoldLittle(t *testing.T) {
+	severalPrograms(t)
 	const processes = 4
 	for name, c := range map[string]struct {
 		text string

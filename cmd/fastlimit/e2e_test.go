@@ -47,9 +47,8 @@ func TestMain(m *testing.M) {
 	os.Exit(product.Run(m, &binary))
 }
 
-// severalPrograms skips tests of nodes and of services that restart, most of this package's
-// work, where only short ones are asked for: by make check, and by make race, which could see
-// nothing in programs that are built without it.
+// severalPrograms skips tests of nodes, of services that restart and of thousands of connections,
+// most of this package's work, where only short ones are asked for: by make check.
 func severalPrograms(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

@@ -132,6 +132,7 @@ func (c *conforming) done() {
 // they write the file. Each next one goes on with a file that is whole, and never denies a client
 // that keeps its limit; an attacker that is over its limit stays so.
 func TestKilledWhileWriting(t *testing.T) {
+	severalPrograms(t)
 	t.Parallel()
 	const lines = 4
 	each := testkit.Size(12, 50)

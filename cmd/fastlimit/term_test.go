@@ -89,6 +89,7 @@ func isTimeout(err error) bool {
 // are told to connect anew, nor of those who pause, nor of those that are just
 // connecting when the listener closes. Again and again, also without a delay.
 func TestTermLosesNothing(t *testing.T) {
+	severalPrograms(t)
 	t.Parallel()
 	for i := range testkit.Size(8, 20) {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {

@@ -226,6 +226,7 @@ func TestWaitEndsWithTheServer(t *testing.T) {
 // planned for their connections and places; when they hang up nothing is left of them. Not
 // parallel: it takes most descriptors.
 func TestTenThousandWait(t *testing.T) {
+	severalPrograms(t)
 	const n, rate = 10_400, 1100 // and one more in 3.3 s for each thousand, while they come
 	p := serveWaiting(t, fmt.Sprint(rate, "/h"), "1h", "per_key: 1000, total: 10000")
 	type use struct{ goroutines, heap, stack, resident int }
