@@ -62,11 +62,7 @@ func begin(t *testing.T, store *flaky, change func(*Config)) *world {
 // build makes a node that has not begun.
 func build(t *testing.T, store *flaky, change func(*Config)) *world {
 	t.Helper()
-	hour := fastlimit.Rate{N: 2, Per: time.Hour}
-	set := &policy.Settings{Rules: []policy.RuleSpec{
-		{Limit: fastlimit.RuleConfig{Name: "ip", Rate: hour}, Key: []policy.KeyPart{{Kind: policy.KeyIP}}, Overrides: []policy.Override{{Key: []string{"10.0.0.0/8"}, Burst: 4}}},
-		{Limit: fastlimit.RuleConfig{Name: "m", Rate: fastlimit.Rate{N: 1000, Per: time.Second}}, Key: []policy.KeyPart{{Kind: policy.KeyMethod}, {Kind: policy.KeyPath}}},
-	}}
+	set := &policy.Settings{Rules: rulesOfFile()}
 	lim, err := fastlimit.New(fastlimit.Config{Rules: set.Limits()})
 	if err != nil {
 		t.Fatal(err)
@@ -83,6 +79,14 @@ func build(t *testing.T, store *flaky, change func(*Config)) *world {
 	w.set = New(c)
 	w.engine.Store(e)
 	return w
+}
+
+func rulesOfFile() []policy.RuleSpec {
+	hour := fastlimit.Rate{N: 2, Per: time.Hour}
+	return []policy.RuleSpec{
+		{Limit: fastlimit.RuleConfig{Name: "ip", Rate: hour}, Key: []policy.KeyPart{{Kind: policy.KeyIP}}, Overrides: []policy.Override{{Key: []string{"10.0.0.0/8"}, Burst: 4}}},
+		{Limit: fastlimit.RuleConfig{Name: "m", Rate: fastlimit.Rate{N: 1000, Per: time.Second}}, Key: []policy.KeyPart{{Kind: policy.KeyMethod}, {Kind: policy.KeyPath}}},
+	}
 }
 
 // admits is how many of ten requests of a client are admitted.

@@ -1,7 +1,10 @@
 package expel
 
 import (
+	"errors"
+	"log/slog"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,6 +50,41 @@ func TestGive(t *testing.T) {
 		f.RemoveFunc(func(p netip.Prefix) bool { got += p.String(); return false })
 		if got != tc.want {
 			t.Errorf("%s: %q is held, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
+// While the machine's addresses cannot be read again, those known before are spared, and one line says so.
+func TestRereadFails(t *testing.T) {
+	t.Parallel()
+	f, err := feed.Open(feed.Config{Shadow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var failed error
+	var log strings.Builder
+	own := netip.MustParseAddr("192.0.2.1")
+	no := func(netip.Prefix) bool { return false }
+	e, err := New(Config{
+		Feed: f, Log: slog.New(slog.NewTextHandler(&log, nil)), AllowsSome: no, TrustsSome: no,
+		Machine: func() (Machine, error) {
+			if failed != nil {
+				return Machine{}, failed
+			}
+			return Machine{Own: []netip.Addr{own}}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spared := func() bool { return e.Spares(netip.PrefixFrom(own, 32)) != NotRefused }
+	lines := func() int { return strings.Count(log.String(), "cannot be read again") }
+	for i, why := range []error{nil, errors.New("out of memory"), errors.New("out of memory"), nil, errors.New("out of memory")} {
+		failed = why
+		e.Reread()
+		if want := []int{0, 1, 1, 1, 2}[i]; !spared() || lines() != want {
+			t.Errorf("reading %d: spared %t, %d lines, want %d", i, spared(), lines(), want)
 		}
 	}
 }
