@@ -74,6 +74,27 @@ func TestCap(t *testing.T) {
 	})
 }
 
+// A ban takes the place of one that has ended, though the worker has not looked yet, and of none before.
+func TestPlaceOfTheEnded(t *testing.T) {
+	t.Parallel()
+	const most = 10
+	s := newBans(&Config{Max: most})
+	prefix := func(i int) netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), 32) }
+	for i := range most {
+		if why, ok := s.hold(prefix(i), time.Duration(1+i)*time.Second, 0); !ok {
+			t.Fatalf("ban %d is refused: %v", i, why)
+		}
+	}
+	for i, tt := range []struct {
+		now time.Duration
+		ok  bool
+	}{{time.Second - 1, false}, {time.Second, true}, {time.Second, false}, {3 * time.Second, true}, {3 * time.Second, true}, {3 * time.Second, false}} {
+		if why, ok := s.hold(prefix(100+i), time.Hour, tt.now); ok != tt.ok || !ok && why != RefusedFull {
+			t.Errorf("after %v: held %t, %v; want %t", tt.now, ok, why, tt.ok)
+		}
+	}
+}
+
 // Ends are kept to the millisecond, whatever order they are given in.
 func TestClock(t *testing.T) {
 	t.Parallel()

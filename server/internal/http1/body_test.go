@@ -92,6 +92,8 @@ func TestBody(t *testing.T) {
 		{Chunked, "1;" + strings.Repeat("a", 254) + "\r\n", "", "", "malformed: " + ErrChunkLine.text},
 		{Chunked, "1;" + strings.Repeat("a", 255), "", "", "malformed: " + ErrChunkLine.text},
 		{Chunked, strings.Repeat("1;"+strings.Repeat("a", 205)+"\r\nx\r\n", 10), strings.Repeat("x", 9), "", "too_long: " + ErrChunkOverhead.text},
+		{Chunked, strings.Repeat("1;"+strings.Repeat("a", 127)+"\r\nx\r\n", 16) + "0\r\n\r\n", strings.Repeat("x", 16), "", "done "},
+		{Chunked, strings.Repeat("1;"+strings.Repeat("a", 127)+"\r\nx\r\n", 16) + "0;\r\n", strings.Repeat("x", 16), "", "too_long: " + ErrChunkOverhead.text},
 		{Chunked, "0\r\nX : a\r\n", "", "", "malformed: " + ErrFieldName.text},
 		{Chunked, "0\r\nX\r\n", "", "", "malformed: " + ErrFieldName.text},
 		{Chunked, "0\r\n a\r\n", "", "", "framing: " + ErrFolded.text},
