@@ -39,27 +39,30 @@ func TestHelpCommand(t *testing.T) {
 }
 
 // A misspelled command, flag or value names the one that was probably meant, and nothing that looks
-// different.
+// different. A flag with one dash is no file of that name: -config would be -c onfig.
 func TestMisspelled(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"sevre":                 "unknown command sevre; did you mean serve?",
-		"-- sevre":              "unknown command sevre; did you mean serve?",
-		"val x":                 "unknown command val; did you mean validate?",
-		"override lst":          "unknown command lst; did you mean list?",
-		"foo":                   "unknown command foo;",
-		"v":                     "unknown command v;",
-		"schema x":              "unexpected argument x;",
-		"serve --lsten :80":     "unknown flag --lsten; did you mean --listen?",
-		"serve --Listen=:80":    "unknown flag --Listen; did you mean --listen?",
-		"serve -c a --adminn x": "unknown flag --adminn; did you mean --admin?",
-		"serve --zzzzz":         "unknown flag --zzzzz;",
-		"serve -q":              "unknown flag -q;",
-		"top --once --sort rat": `--sort must be one of "rate","denied","share","key" but got "rat"; did you mean rate?`,
-		"top --sort zzz":        `--sort must be one of "rate","denied","share","key" but got "zzz";`,
+		"sevre":                 "unknown command sevre; did you mean serve? see fastlimit --help",
+		"-- sevre":              "unknown command sevre; did you mean serve? see fastlimit --help",
+		"val x":                 "unknown command val; did you mean validate? see fastlimit --help",
+		"override lst":          "unknown command lst; did you mean list? see fastlimit override --help",
+		"foo":                   "unknown command foo; see fastlimit --help",
+		"v":                     "unknown command v; see fastlimit --help",
+		"schema x":              "unexpected argument x; see fastlimit schema --help",
+		"serve --lsten :80":     "unknown flag --lsten; did you mean --listen? see fastlimit serve --help",
+		"serve --Listen=:80":    "unknown flag --Listen; did you mean --listen? see fastlimit serve --help",
+		"serve -c a --adminn x": "unknown flag --adminn; did you mean --admin? see fastlimit serve --help",
+		"serve --zzzzz":         "unknown flag --zzzzz; see fastlimit serve --help",
+		"serve -q":              "unknown flag -q; see fastlimit serve --help",
+		"top --once --sort rat": `--sort must be one of "rate","denied","share","key" but got "rat"; did you mean rate? see fastlimit top --help`,
+		"top --sort zzz":        `--sort must be one of "rate","denied","share","key" but got "zzz"; see fastlimit top --help`,
+		"serve -config x":       "unknown flag -config; did you mean --config? see fastlimit serve --help",
+		"override set -for=1h":  "unknown flag -for; did you mean --for? see fastlimit override set --help",
+		"-version":              "unknown flag -version; did you mean --version? see fastlimit --help",
 	} {
 		code, stdout, stderr := command(t, nil, strings.Fields(args)...)
-		if code != cli.ExitUsage || stdout != "" || stderr != "fastlimit: "+want+" see fastlimit --help\n" {
+		if code != cli.ExitUsage || stdout != "" || stderr != "fastlimit: "+want+"\n" {
 			t.Errorf("%s: exit %d, %q, %q; want %q", args, code, stdout, stderr, want)
 		}
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -29,6 +30,34 @@ func helpArgs(args []string) []string {
 		}
 	}
 	return append(command, "--help")
+}
+
+// commandOf returns the command that the first of args name, and the arguments after its name.
+func commandOf(node *kong.Node, args []string) (*kong.Node, []string) {
+	for len(args) > 0 {
+		i := slices.IndexFunc(node.Children, func(c *kong.Node) bool { return c.Name == args[0] })
+		if i < 0 {
+			break
+		}
+		node, args = node.Children[i], args[1:]
+	}
+	return node, args
+}
+
+// oneDash finds a flag such as -config, which is -c with the value onfig, and hardly meant.
+func oneDash(command *kong.Node, args []string) (mistake string) {
+	for _, a := range args {
+		if a == "--" {
+			break
+		}
+		name, _, _ := strings.Cut(a, "=")
+		for _, f := range slices.Concat(command.AllFlags(true)...) {
+			if name == "-"+f.Name && len(f.Name) > 1 {
+				return fmt.Sprintf("unknown flag %s; did you mean -%[1]s?", name)
+			}
+		}
+	}
+	return ""
 }
 
 // checkFlags refuses flags that are given twice, of which kong would ignore all but

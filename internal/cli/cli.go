@@ -94,12 +94,22 @@ func (p *Program) Run(ctx context.Context, args []string, bind ...any) (code int
 		p.complete(args[1:])
 		return 0
 	}
-	parsed, err := p.Parser().Parse(helpArgs(args))
-	if err == nil {
-		err = checkFlags(parsed)
+	k := p.Parser()
+	args = helpArgs(args)
+	command, rest := commandOf(k.Model.Node, args)
+	mistake := oneDash(command, rest)
+	var parsed *kong.Context
+	if mistake == "" {
+		var err error
+		if parsed, err = k.Parse(args); err == nil {
+			err = checkFlags(parsed)
+		}
+		if err != nil {
+			mistake = mistakeOf(err)
+		}
 	}
-	if err != nil {
-		fmt.Fprintf(p.Stderr, "%s: %s see %s --help\n", p.Name, mistakeOf(err), p.Name)
+	if mistake != "" {
+		fmt.Fprintf(p.Stderr, "%s: %s see %s --help\n", p.Name, mistake, command.FullPath())
 		return ExitUsage
 	}
 	parsed.Bind(p)
