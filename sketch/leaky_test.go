@@ -249,6 +249,15 @@ func TestLeakyBusy(t *testing.T) {
 			t.Errorf("Busy when all have just drained over %d = %v", sample, got)
 		}
 	}
+	s = newLeaky(t, 64, noLimit)
+	for i := range s.blocks[:16] {
+		s.blocks[i] = block{11, 11, 11, 11, 11, 11, 11, 11}
+	}
+	for _, sample := range []int{4, 8, 16, 32, 64} { // spread over all blocks, a quarter of which is busy
+		if got := s.Busy(10, sample); got != 0.25 {
+			t.Errorf("Busy of a quarter over %d = %v", sample, got)
+		}
+	}
 }
 
 // TestLeakyCharge: what is charged from elsewhere counts as a hit does, up to
