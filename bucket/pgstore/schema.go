@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -61,11 +62,17 @@ func (c Config) SchemaSQL(o SchemaOptions) string {
 	return sql
 }
 
+// initTimeout is [Config.Timeout] at least: 10 s to connect.
+const initTimeout = 250 * time.Millisecond
+
 // Init makes the schema in PostgreSQL, or upgrades an older one to this version. For a
 // newer one it only returns an error. The user of the URL needs the right to create a
 // schema, and then owns it. Errors of PostgreSQL and of the connection are a
-// [remote.Error].
+// [remote.Error]. It is more patient than a store: no request waits for it.
 func Init(ctx context.Context, c Config, o SchemaOptions) error {
+	if c.Timeout >= 0 { // else it is refused
+		c.Timeout = max(c.Timeout, initTimeout)
+	}
 	d, err := newDriver(c)
 	if err != nil {
 		return err

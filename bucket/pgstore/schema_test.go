@@ -11,6 +11,8 @@ import (
 
 	"github.com/fastlimit/fastlimit/bucket"
 	"github.com/fastlimit/fastlimit/bucket/remote"
+	"github.com/fastlimit/fastlimit/internal/testkit/faultproxy"
+	"github.com/fastlimit/fastlimit/internal/testkit/pgtest"
 	"github.com/fastlimit/fastlimit/internal/testkit/redistest"
 )
 
@@ -182,4 +184,20 @@ func TestURLErrorsHideThePassword(t *testing.T) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
+}
+
+// The schema is made where the server is too slow for a store: no request waits for it. Each answer takes
+// longer than a store would wait for all that a connection needs.
+func TestInitIsPatient(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Start(t)
+	proxy := faultproxy.New(t, server.Addr, 7)
+	var c Config
+	c.URL = strings.Replace(server.URL("postgres", "postgres"), server.Addr, proxy.Addr(), 1)
+	proxy.Set(t, faultproxy.Fault{Delay: minDial + 100*time.Millisecond})
+	if err := Init(t.Context(), c, SchemaOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Set(t, faultproxy.Fault{})
+	mustOpen(t, patient(c.URL))
 }
