@@ -62,7 +62,7 @@ func TestTopOfThisNode(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newConfig(t, perIP())
-		lim, err := fastlimit.New(fastlimit.Config{TopTalkers: 16, Rules: []fastlimit.RuleConfig{c.Limiter.Rules()[0].Config()}})
+		lim, err := fastlimit.New(fastlimit.Config{Memory: 2 << 20, TopTalkers: 16, Rules: []fastlimit.RuleConfig{c.Limiter.Rules()[0].Config()}})
 		if err != nil {
 			t.Fatal(err)
 		}
