@@ -27,6 +27,9 @@ func TestInThousandths(t *testing.T) {
 			}
 			return
 		}
+		if m.PerMicro() > 1<<16 || m.Limit() > 1<<60 {
+			t.Fatalf("too fine: %+v", m)
+		}
 		micros := func(s *bucket.Shape, ticks uint64) *big.Rat {
 			return new(big.Rat).SetFrac(new(big.Int).SetUint64(ticks), new(big.Int).SetUint64(s.PerMicro()))
 		}
