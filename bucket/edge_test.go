@@ -107,15 +107,16 @@ func TestMergeJoinsLogs(t *testing.T) {
 	for range 500 {
 		var want [most]uint64 // s, the latest first
 		table, other := tableOf(t, shape), tableOf(t, shape)
-		for _, log := range []*Table{table, other} {
+		clock := [2]uint64{now, now - 7e9 + rng.Uint64N(3)*7e9} // the other's is behind, the same, or ahead
+		for i, log := range []*Table{table, other} {
 			at := uint64(0)
 			for n := rng.IntN(most + 1); n > 0; n-- {
 				at += rng.Uint64N(3)
-				log.Take(d, now+at*1e6, 1)
+				log.Take(d, clock[i]+at*1e6, 1)
 				want[n-1] = max(want[n-1], at+1)
 			}
 		}
-		table.Merge(other, Carry{From: shape, To: shape, FromNow: now + 20e6, Now: now + 20e6})
+		table.Merge(other, Carry{From: shape, To: shape, FromNow: clock[1] + 20e6, Now: now + 20e6})
 		for at := uint64(20); at < per+20; at++ {
 			free := uint64(0)
 			for _, t := range want {
