@@ -122,3 +122,13 @@ func (f *ForeseenRequest) differs(v *Verdict) error {
 	}
 	return nil
 }
+
+// No sketch is asked about a client without limit.
+func TestForeseeWithoutLimit(t *testing.T) {
+	t.Parallel()
+	e := mustEngine(t, Settings{Rules: []RuleSpec{{Limit: ruleOf("a", 2), Key: key(byIP), Overrides: []Override{{Key: []string{"192.0.2.1"}, Unlimited: true}}}}})
+	f, err := e.Foresee(e.lim.Rules()[0], []string{"192.0.2.1"}, 0, time.Now())
+	if err != nil || f.Limit != nil || f.Suspicion != -1 || !f.Allowed() {
+		t.Errorf("%+v, %v", f, err)
+	}
+}

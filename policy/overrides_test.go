@@ -289,3 +289,30 @@ func TestOverridesAreFramed(t *testing.T) {
 		}
 	}
 }
+
+// The memory of a tier is planned for as many clients as its overrides name, which is 0 if somebody cannot say.
+func TestClientsOfTiers(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		limit fastlimit.RuleConfig
+		key   []KeyPart
+		names []string
+		want  int
+	}{
+		{ruleOf("a", 2), key(byIP), []string{"192.0.2.9"}, 1},
+		{ruleOf("a", 2), key(byIP), []string{"192.0.2.0/24", "198.51.100.0/28"}, 256 + 16},
+		{ruleOf("a", 2), key(byIP), []string{"2001:db8::/48", "2001:db8:1:2::/64"}, 1<<16 + 1},
+		{fastlimit.RuleConfig{Name: "a", Rate: fastlimit.Rate{N: 1, Per: time.Hour}, Burst: 2, IPv4Prefix: 24}, key(byIP), []string{"192.0.0.0/22"}, 4},
+		{ruleOf("a", 2), key(byIP), []string{"10.0.0.0/8"}, 1 << 24},
+		{ruleOf("a", 2), key(byIP), []string{"10.0.0.0/7", "192.0.2.9"}, 0},
+		{ruleOf("a", 2), key(byHeader), []string{"key1", "key2"}, 2},
+	} {
+		spec := RuleSpec{Limit: tt.limit, Key: tt.key}
+		for _, name := range tt.names {
+			spec.Overrides = append(spec.Overrides, Override{Key: []string{name}, Burst: 5})
+		}
+		if tiers, of := spec.Tiers(); len(tiers) != 1 || tiers[0].Clients != tt.want || len(of) != len(tt.names) {
+			t.Errorf("%v: %+v, %v; want %d clients", tt.names, tiers, of, tt.want)
+		}
+	}
+}

@@ -54,6 +54,30 @@ func TestClientPrefix(t *testing.T) {
 	}
 }
 
+// Of a prefix that a rule counts beside its clients, a ban takes the client alone if that rule has overrides,
+// and nobody whom one of them frees.
+func TestClientPrefixBesideOverrides(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		overrides  []Override
+		want, free string
+	}{
+		{nil, "192.0.2.0/24", "192.0.2.0/24"},
+		{[]Override{{Key: []string{"192.0.2.9"}, Unlimited: true}}, "192.0.2.77/32", ""},
+	} {
+		spec := withPrefixes("a", 1, Prefixes{V4: []int{24}, Members: 3})
+		spec.Overrides = tt.overrides
+		e := mustEngine(t, Settings{Rules: []RuleSpec{spec}})
+		counts := e.lim.Rules()[len(e.lim.Rules())-1] // the prefixes
+		for addr, want := range map[string]string{"192.0.2.77": tt.want, "192.0.2.9": tt.free} {
+			p, ok := e.ClientPrefix(counts, netip.MustParseAddr(addr))
+			if ok != (want != "") || ok && p.String() != want {
+				t.Errorf("%d overrides: %s of %s: %v %v, want %q", len(tt.overrides), counts.Name(), addr, p, ok, want)
+			}
+		}
+	}
+}
+
 // A prefix of which some address is allowed or trusted is found to have one, whichever of the
 // two is longer: an oracle asks for each address.
 func TestPrefixesWithAllowedAddresses(t *testing.T) {
