@@ -128,3 +128,20 @@ func TestPrefixesWithAllowedAddresses(t *testing.T) {
 		}
 	}
 }
+
+// Of a list and an operator's ban of the same prefix the ban decides.
+func TestBannedAsLongAsAllowed(t *testing.T) {
+	t.Parallel()
+	l, err := NewLists(prefixes("192.0.2.0/24"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1, 0)
+	e := mustEngine(t, everyKey()).WithLists(l)
+	for ban, allows := range map[string]bool{"192.0.0.0/23": true, "192.0.2.0/23": true, "192.0.2.0/24": false, "192.0.2.9/32": true} {
+		banned := e.WithBans((*Bans)(nil).With(netip.MustParsePrefix(ban), now.Add(time.Hour)))
+		if got := banned.AllowsSome(netip.MustParsePrefix("192.0.2.0/24"), now); got != allows {
+			t.Errorf("with %s banned: some of 192.0.2.0/24 are allowed: %t, want %t", ban, got, allows)
+		}
+	}
+}
