@@ -14,6 +14,7 @@ import (
 // up in a sketch, and never above a full bucket of the new limit.
 func FuzzCarry(f *testing.F) {
 	f.Add(uint64(1), uint64(86_400_000_000), uint64(5), uint64(1_000_000_000), uint64(1_000_000), uint64(7), uint64(1<<40), uint64(9))
+	f.Add(uint64(1), uint64(86_400_000_000), uint64(5), uint64(1_000_000_000), uint64(1_000_000), uint64(7), uint64(1<<40), uint64(1<<50))
 	f.Add(uint64(70000), uint64(1_000_000), uint64(20), uint64(1), uint64(1_000_000), uint64(200), uint64(1), uint64(0))
 	f.Add(uint64(70000), uint64(1_000_000), uint64(20), uint64(1), uint64(1_000_000), uint64(200), uint64(1000), uint64(9)) // more than the grace
 	f.Fuzz(func(t *testing.T, n1, per1, b1, n2, per2, b2, level, now uint64) {
@@ -25,6 +26,9 @@ func FuzzCarry(f *testing.F) {
 		level %= 2 * (from.most + 1)
 		at := time.Duration(now % uint64(min(from.LastTime(), to.LastTime())))
 		c := Carry{From: from, To: to, FromNow: from.Ticks(at), Now: to.Ticks(at)}
+		if now := c.ticks(c.FromNow); now != c.Now {
+			t.Fatalf("%v: tick %d is %d by the new limit, want %d", at, c.FromNow, now, c.Now)
+		}
 		number := func(v uint64) *big.Int { return new(big.Int).SetUint64(v) }
 		exact, rest := new(big.Int).QuoRem(new(big.Int).Mul(number(level), number(to.unit)), number(from.unit), new(big.Int))
 		up := new(big.Int).Set(exact)

@@ -64,4 +64,11 @@ func TestLogWait(t *testing.T) {
 			t.Errorf("word %d at %d: %d µs, want %d", tt.word, tt.now, wait, tt.want)
 		}
 	}
+	table, d, now := tableOf(t, stored), sketch.Digest{Pos: 7 << 40, ID: 9}, uint64(1)<<40
+	table.Take(d, now, 2)
+	for cost, want := range map[uint64]uint64{1: 0, 2: stored.period - 50 + lag} {
+		if _, retry, _ := table.Log(d, now+50, cost); retry != want {
+			t.Errorf("%d more in %d µs, want %d", cost, retry, want)
+		}
+	}
 }

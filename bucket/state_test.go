@@ -3,6 +3,7 @@ package bucket
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -262,5 +263,39 @@ func TestStateOfTwoInOnePlace(t *testing.T) {
 	}
 	if err := table.RestoreState(entries(6)); err != nil || table.findLocked(7, 6) < 0 || table.findLocked(7, 1) >= 0 || table.Evictions() != 1 {
 		t.Errorf("the sixth: %v, %d given up", err, table.Evictions())
+	}
+}
+
+// A state with a place that the table does not have, or with a level that no clock reaches, is refused.
+func TestStateOutOfBounds(t *testing.T) {
+	t.Parallel()
+	shape := bucketOf(t, time.Second)
+	last := uint64(len(tableOf(t, shape).sets)) - 1
+	type entry struct{ sets, id, level uint64 }
+	for _, tt := range []struct {
+		name    string
+		now     uint64
+		entries []entry
+		ok      bool
+	}{
+		{"a level above the clock", 1000, []entry{{7, 1, 5000}}, true},
+		{"the highest level", 0, []entry{{7, 1, maxStored}}, true},
+		{"a higher level", 0, []entry{{7, 1, maxStored + 1}}, false},
+		{"the last time", math.MaxUint64 - 9, []entry{{7, 1, 9}}, true},
+		{"a later time", math.MaxUint64 - 9, []entry{{7, 1, 20}}, false},
+		{"no level", 0, []entry{{7, 1, 0}}, false},
+		{"the last set", 1000, []entry{{last - 4, 1, 5}, {4, 2, 5}}, true},
+		{"the set behind it", 1000, []entry{{last - 4, 1, 5}, {5, 2, 5}}, false},
+		{"a set of its own behind it", 1000, []entry{{last + 1, 1, 5}}, false},
+		{"sets that overflow", 1000, []entry{{7, 1, 5}, {1<<61 - 1, 2, 5}}, false},
+	} {
+		table := tableOf(t, shape)
+		b := binary.AppendUvarint(nil, tt.now)
+		for _, e := range tt.entries {
+			b = binary.AppendUvarint(binary.LittleEndian.AppendUint64(binary.AppendUvarint(b, e.sets<<3), e.id), e.level)
+		}
+		if err := table.RestoreState(b); (err == nil) != tt.ok {
+			t.Errorf("%s: %v", tt.name, err)
+		}
 	}
 }
