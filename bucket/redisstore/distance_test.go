@@ -37,7 +37,7 @@ func TestTooFar(t *testing.T) {
 	t.Parallel()
 	const timeout, delay = 150 * time.Millisecond, 200 * time.Millisecond // below the 750 ms of a connection
 	s, proxy, l, err := far(t, timeout, delay)
-	if err != nil {
+	if err != nil && classify(err) != classTimeout { // three answers have to come within 750 ms
 		t.Fatal(err)
 	}
 	redistest.Eventually(t, "it is measured, at the start unless this machine is slow", func() bool {
