@@ -72,3 +72,25 @@ func TestLogWait(t *testing.T) {
 		}
 	}
 }
+
+// What a store reports of a client that the table does not know denies it until then.
+func TestReportOfAnUnknownLog(t *testing.T) {
+	t.Parallel()
+	log, err := NewSlidingLog(3, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, d, now := tableOf(t, log.WithSlack(40*time.Microsecond)), sketch.Digest{Pos: 7 << 40, ID: 9}, uint64(1)<<40
+	if table.Settle(d, now, 0, now); table.Lookup(d) != 0 {
+		t.Error("a bucket without a charge that denies nothing")
+	}
+	if word := table.Settle(d, now, 0, now+500); word != now+500 {
+		t.Errorf("settled at %d, want %d", word, now+500)
+	}
+	if word, ok := table.Take(d, now+499, 1); ok || word != now+500 {
+		t.Errorf("%t before the time of the report, %d", ok, word)
+	}
+	if _, ok := table.Take(d, now+500, 1); !ok {
+		t.Error("denied at the time of the report")
+	}
+}
