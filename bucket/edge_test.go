@@ -31,10 +31,7 @@ func TestTakeFitsToTheTick(t *testing.T) {
 // A unit of a log counts until its period is over, to the tick.
 func TestLogUnitEndsToTheTick(t *testing.T) {
 	t.Parallel()
-	shape, err := NewSlidingLog(2, time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	shape := mustLog(t, 2, time.Second)
 	table := tableOf(t, shape)
 	d := sketch.Digest{Pos: 1 << 40, ID: 5}
 	const now = 1 << 40
@@ -98,10 +95,7 @@ func TestRefundIsFollowedRoundedUp(t *testing.T) {
 func TestMergeJoinsLogs(t *testing.T) {
 	t.Parallel()
 	const most, per, now = 5, 1000, 1 << 40
-	shape, err := NewSlidingLog(most, per*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	shape := mustLog(t, most, per*time.Second)
 	d := sketch.Digest{Pos: 1 << 40, ID: 5}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 500 {

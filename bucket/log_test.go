@@ -7,19 +7,21 @@ import (
 	"github.com/fastlimit/fastlimit/sketch"
 )
 
+func mustLog(t *testing.T, n uint64, per time.Duration) Shape {
+	t.Helper()
+	s, err := NewSlidingLog(n, per)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // A full log tells when its oldest unit expires: by the word that a denial returns, and by its times.
 func TestWaitOfAFullLog(t *testing.T) {
 	t.Parallel()
 	const period, now = uint64(time.Second / time.Microsecond), uint64(1) << 40
-	log, err := NewSlidingLog(3, time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var table Table
-	if err := table.Init(log, 8); err != nil {
-		t.Fatal(err)
-	}
-	d := sketch.Digest{Pos: 7 << 40, ID: 9}
+	log := mustLog(t, 3, time.Second)
+	table, d := tableOf(t, log), sketch.Digest{Pos: 7 << 40, ID: 9}
 	for _, at := range []uint64{now, now + 10, now + 30} {
 		if _, ok := table.Take(d, at, 1); !ok {
 			t.Fatalf("denied at %d", at-now)
@@ -44,10 +46,7 @@ func TestWaitOfAFullLog(t *testing.T) {
 // Who waits for a log of a store waits as long as its clock may lag, and for at least a µs.
 func TestLogWait(t *testing.T) {
 	t.Parallel()
-	log, err := NewSlidingLog(3, time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := mustLog(t, 3, time.Second)
 	stored := log.WithSlack(40 * time.Microsecond)
 	lag := 2*(stored.period>>DriftShift) + 40
 	for _, tt := range []struct {
@@ -76,11 +75,7 @@ func TestLogWait(t *testing.T) {
 // What a store reports of a client that the table does not know denies it until then.
 func TestReportOfAnUnknownLog(t *testing.T) {
 	t.Parallel()
-	log, err := NewSlidingLog(3, time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	table, d, now := tableOf(t, log.WithSlack(40*time.Microsecond)), sketch.Digest{Pos: 7 << 40, ID: 9}, uint64(1)<<40
+	table, d, now := tableOf(t, mustLog(t, 3, time.Second).WithSlack(40*time.Microsecond)), sketch.Digest{Pos: 7 << 40, ID: 9}, uint64(1)<<40
 	if table.Settle(d, now, 0, now); table.Lookup(d) != 0 {
 		t.Error("a bucket without a charge that denies nothing")
 	}

@@ -40,10 +40,7 @@ func pieces(t *Table, now uint64) (all [][]byte) {
 // holds all of them again, and lookups find them.
 func TestStateOfAFullTable(t *testing.T) {
 	t.Parallel()
-	log, err := NewSlidingLog(7, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := mustLog(t, 7, time.Hour)
 	for _, shape := range []Shape{bucketOf(t, time.Minute), mustSliding(t, 100, time.Hour), log} {
 		rng := rand.New(rand.NewPCG(1, 50))
 		const sets = 1 << 12
@@ -151,10 +148,7 @@ func TestStateWithoutMeaning(t *testing.T) {
 // as can be and buckets move all the time.
 func TestSavedWhileMoving(t *testing.T) {
 	t.Parallel()
-	log, err := NewSlidingLog(7, 24*time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := mustLog(t, 7, 24*time.Hour)
 	for _, shape := range []Shape{bucketOf(t, 24*time.Hour), log} {
 		const sets, now = 1 << 11, uint64(1) << 56
 		var table Table
@@ -187,8 +181,11 @@ func TestSavedWhileMoving(t *testing.T) {
 				}
 			})
 		}
-		moved := 0
-		for turn := 0; turn < 20 || moved < 20 && turn < 2000; turn++ {
+		moved, enough := 0, 100
+		if testing.Short() { // the race detector makes each save ten times as long
+			enough = 20
+		}
+		for turn := 0; turn < 20 || moved < enough && turn < 2000; turn++ {
 			s := table.Save(now)
 			var parts [][]byte
 			for more := true; more; {
@@ -223,7 +220,7 @@ func TestSavedWhileMoving(t *testing.T) {
 		}
 		stop.Store(true)
 		wg.Wait()
-		if moved < 20 || table.saves.n.Load() != 0 || table.Evictions() > 0 {
+		if moved < enough || table.saves.n.Load() != 0 || table.Evictions() > 0 {
 			t.Errorf("%d moved, %d savings go on, %d given up: it shows little", moved, table.saves.n.Load(), table.Evictions())
 		}
 	}

@@ -290,7 +290,7 @@ func TestOverridesAreFramed(t *testing.T) {
 	}
 }
 
-// The memory of a tier is planned for as many clients as its overrides name, which is 0 if somebody cannot say.
+// The memory of a tier is planned for the clients that its overrides name. 0 means that there are too many to say.
 func TestClientsOfTiers(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

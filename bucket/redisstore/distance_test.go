@@ -36,10 +36,16 @@ func far(t *testing.T, timeout, delay time.Duration) (*Store, *faultproxy.Proxy,
 func TestTooFar(t *testing.T) {
 	t.Parallel()
 	const timeout, delay = 150 * time.Millisecond, 200 * time.Millisecond // below the 750 ms of a connection
-	s, proxy, l, err := far(t, timeout, delay)
-	if err != nil && classify(err) != classTimeout { // three answers have to come within 750 ms
-		t.Fatal(err)
-	}
+	var s *Store
+	var proxy *faultproxy.Proxy
+	var l *testkit.Log
+	redistest.Eventually(t, "it opens: three answers come within 750 ms unless this machine is slow", func() (opened bool) {
+		var err error
+		if s, proxy, l, err = far(t, timeout, delay); err != nil && classify(err) != classTimeout {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
 	redistest.Eventually(t, "it is measured, at the start unless this machine is slow", func() bool {
 		if l.Count(tooFar) == 0 {
 			take(t, s)

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -60,6 +61,8 @@ type standOptions struct {
 	options  conn.Options
 	header   string
 	refuse   bool
+
+	finishTime time.Duration // of uploads; 0: the proxy's own
 }
 
 // start puts a proxy in front of servers on TCP.
@@ -92,6 +95,7 @@ func start(t testing.TB, change func(*standOptions), servers ...string) *stand {
 		decide.NewSnapshot(decide.Settings{Limiter: lim, Engine: engine, Identity: id, Listeners: []decide.Listener{o.listener}}))
 	s.pool = upstream.New(o.pool)
 	s.Proxy = New(Config{Settings{s.pool, o.header, engine.Headers(), o.refuse}, service, o.pool.Log})
+	s.Proxy.finishTime = cmp.Or(o.finishTime, finishTime)
 	service.SetForwarder(s.Proxy)
 	conns := conn.New(o.limits, o.pool.Log)
 	l := conn.NewListener(conns, o.options, service.Handlers(0))

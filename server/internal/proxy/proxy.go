@@ -26,6 +26,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/fastlimit/fastlimit/server/internal/decide"
 	"github.com/fastlimit/fastlimit/server/internal/logs"
@@ -59,6 +60,7 @@ type Proxy struct {
 	answers answers
 
 	id, viaLine []byte
+	finishTime  time.Duration
 
 	exchanges, readers, large, uploads sync.Pool
 
@@ -89,7 +91,7 @@ func (p *Proxy) Set(s Settings) {
 func New(c Config) *Proxy {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // it does not fail
-	p := &Proxy{service: c.Service, log: c.Log, answers: newAnswers()}
+	p := &Proxy{service: c.Service, log: c.Log, answers: newAnswers(), finishTime: finishTime}
 	p.Set(c.Settings)
 	p.id = append([]byte("fastlimit-"), hex.EncodeToString(id[:])...)
 	p.viaLine = append(append([]byte("Via: 1.1 "), p.id...), "\r\n"...)

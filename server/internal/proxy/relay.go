@@ -200,7 +200,7 @@ func (x *exchange) takeBody(r *reader) (begin []byte, err error) {
 		}
 		return begin, nil
 	}
-	u := &upload{c: x.c, guard: guard, body: b, chunked: chunked, buf: x.p.uploads.Get().(*[uploadBuffer]byte)}
+	u := &upload{c: x.c, guard: guard, body: b, chunked: chunked, buf: x.p.uploads.Get().(*[uploadBuffer]byte), finishTime: x.p.finishTime}
 	u.end = copy(u.buf[:], r.buf[r.start:r.end]) // at most part of a line
 	r.start = r.end
 	x.body = u

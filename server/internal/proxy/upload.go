@@ -20,6 +20,7 @@ type upload struct {
 
 	chunked    bool
 	buf        *[uploadBuffer]byte
+	finishTime time.Duration
 	start, end int
 	out        []byte // a chunk
 
@@ -64,7 +65,7 @@ const finishTime = 10 * time.Millisecond
 // finish is stop after a whole answer.
 func (u *upload) finish() {
 	if u.complete.Load() && u.started {
-		late := time.NewTimer(finishTime)
+		late := time.NewTimer(u.finishTime)
 		defer late.Stop()
 		select {
 		case <-u.done:
