@@ -39,7 +39,7 @@ func TestTooFar(t *testing.T) {
 	var s *Store
 	var proxy *faultproxy.Proxy
 	var l *testkit.Log
-	redistest.Eventually(t, "it opens: three answers come within 750 ms unless this machine is slow", func() (opened bool) {
+	redistest.Eventually(t, "it opens: each answer comes within 750 ms unless this machine is slow", func() (opened bool) {
 		var err error
 		if s, proxy, l, err = far(t, timeout, delay); err != nil && classify(err) != classTimeout {
 			t.Fatal(err)
